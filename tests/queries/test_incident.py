@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from redbike import BadConfig
+from redbike import BadConfig, Redbike, RoundRobin
 from redbike.queries import incident as incidents
 from redbike.queries.incident import Lane, describe_skipped, format_report, gather
 from redbike.queries.window import parse_window
@@ -154,6 +154,19 @@ class TestGather:
         assert look(store).first.because == "bad:A failed (no luck), and no run of it is kept"
         remember(store, "bad:A", AT, outcome=Outcome.FAILED, error="no luck")
         assert len(look(store).moments) == 1
+
+    def test_the_runs_of_jobs_that_failed_are_read_first_of_all_shards(self, client, prefix):
+        store = Redbike(RoundRobin("A"), prefix, client, shards=3).store
+        jobids = [f"{number}:A" for number in range(8)]
+        for jobid in jobids:
+            shard = store.find_shard(jobid)
+            fail(shard, jobid)
+            remember(shard, f"other-{jobid}", AT)
+            remember(shard, jobid, AT, outcome=Outcome.FAILED, error="no luck")
+        found = look(store, patience=0.0)
+        assert [moment.text.partition(", on ")[0] for moment in found.moments] == ["failed after 1.00 s"] * len(jobids)
+        assert found.looked_at == len(jobids)
+        assert look(store).looked_at == len(list(store.journal.list_since(SINCE))) == 2 * len(jobids)
 
     @pytest.mark.parametrize("record", ["[]", "nonsense", '{"jobid": 1, "failed": 2}', '{"jobid": "a", "failed": "b"}'])
     def test_a_damaged_failure_is_passed_over(self, store, record):

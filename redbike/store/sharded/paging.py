@@ -11,7 +11,7 @@ from redbike.store.namespace import split
 from redbike.store.past_runs import ROWS, Dead, FailurePage, RunPage
 from redbike.store.records import decode, encode
 from redbike.store.sharded.missing import ask_each
-from redbike.store.sharded.routes import Ask, Given, Named, Shards, same
+from redbike.store.sharded.routes import Ask, Given, Named, Shards, chain_all, same
 from redbike.store.store import Store
 
 
@@ -28,6 +28,19 @@ def list_in_flight(shards: Shards, ask: Ask, given: Given, named: Named) -> tupl
     pairs = list(ask_each(shards, lambda shard: ask(shard)(*given, **named)))
     runs = sorted(chain.from_iterable(runs for runs, _ in pairs), key=lambda each: each.run.start)
     return runs[: given[0]], sum(number for _, number in pairs)
+
+
+def list_since(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[list[PastRun]]:
+    """Yield the kept runs of each job: first of those of all shards that come first, see `Journal.list_since`."""
+    since, first = (*given, ())[:2]
+    owns = dict(shards.divide(list(dict.fromkeys(first)), same))
+    sizes = {shard: len(own) for shard, own in owns.items()}
+
+    def tell(shard: Store, begin: int, end: int | None) -> Iterator[list[PastRun]]:
+        return islice(ask(shard)(since, owns.get(shard, ())), begin, end)
+
+    firsts = chain_all(shards, lambda shard: tell(shard, 0, sizes.get(shard, 0)))
+    return chain(firsts, chain_all(shards, lambda shard: tell(shard, sizes.get(shard, 0), None)))
 
 
 TOGETHER = 5000  # ids that are divided among shards at a time

@@ -183,7 +183,7 @@ TABLE: dict[str, dict[str, Route]] = {
     },
     "journal": {
         "list_runs": streamed("jobids", 0, _OF),
-        "list_since": _CHAIN,
+        "list_since": paging.list_since,
         "count_jobs": everywhere(add),
         "read_newest": _either(0, _UNION, everywhere(union)),
         "count_hour": everywhere(merging.join_counts),
