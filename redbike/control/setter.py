@@ -179,8 +179,7 @@ class Setter:
         now = self.read_clock()
         since, given = self.start.compute(after, now), after is not None
         results: list[tuple[str, bool | ValueError]] = []
-        jobs: dict[str, Request] = {}
-        errors: dict[str, ValueError] = {}
+        jobs, places = dict[str, Request](), dict[str, int]()  # places among the results: a job may come twice
 
         def set_them() -> None:
             asked_for = dict(jobs)
@@ -188,7 +187,7 @@ class Setter:
                 if job.due is None:
                     log_if_spent(asked_for[job.jobid], job)
                 if isinstance(job.error, ValueError):
-                    errors[job.jobid] = job.error
+                    results[places[job.jobid]] = job.jobid, job.error
 
         for jobid, schedule, changes, error in chunk:
             try:
@@ -208,9 +207,10 @@ class Setter:
                 if jobid in jobs:
                     set_them()
                 jobs[jobid] = Request(jobid, parsed, queue, now, since, given, changes, wants_run=wants_run)
+                places[jobid] = len(results)
                 results.append((jobid, True))
         set_them()
-        return [(jobid, errors.get(jobid, result) if result is True else result) for jobid, result in results]
+        return results
 
     def set_requests(self, requests: dict[str, Request], from_now: bool, step: int = STEP) -> dict[str, JobToSet]:
         """Set those jobs, `step` in each script, forget the requests, and return the jobs.

@@ -245,6 +245,8 @@ def test_a_cycle_is_refused_by_name_and_changes_nothing(redbike, caplog):
     assert results["d"] is True
     assert results["f"] is True
     assert "e after d after e" in str(results["e"])
+    twice = bike.set_many([("j", "AFTER:k"), ("k", "AFTER:j"), ("k", HOURLY)])
+    assert [result is True for _, result in twice] == [True, False, True], "each pair has a result of its own"
     pairs = [("g", "AFTER:h"), ("h", "AFTER:g"), ("i", HOURLY)]
     wished = bike.sync(pairs, dry_run=True)
     changes = bike.sync(pairs)
