@@ -160,7 +160,8 @@ class Queries(Part):
 
         Times are in the setting ``timezone``. Raises `NoSuchJob`, `BadJobId`, and `BadConfig` for an instant to come.
         """
-        return Reasons(self.store.find_shard(jobid), self.settings).explain(jobid, read_instant("at", at))
+        shard, then = self.store.find_shard(check_known_jobid(jobid)), read_instant("at", at)
+        return Reasons(shard, self.settings).explain(jobid, then)
 
     def runs(
         self, *patterns: str, since: InstantLike | None = None, failed: bool = False, limit: int = 100,

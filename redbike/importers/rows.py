@@ -125,6 +125,8 @@ def read_rows(
             yield from _parse(lines, source, known)
     except OSError as error:
         raise _make_error(source, str(error.strerror or error)) from None
+    except UnicodeEncodeError:
+        raise _make_error(source, "its name has characters that no file has") from None
 
 
 def get_name(source: Source) -> str:

@@ -142,7 +142,7 @@ def test_what_cannot_be_read_is_quoted(tmp_path):
         each.close()
         with pytest.raises(BadConfig, match=f"cannot read '{name}': it is closed"):
             list(read_rows(each))
-    for source in (None, "nowhere/jobs.csv", "a\0b", "/"):
+    for source in (None, "nowhere/jobs.csv", "a\0b", "\ud800", "/"):
         with pytest.raises(BadConfig, match="cannot read"):
             list(read_rows(source))
 

@@ -510,6 +510,12 @@ def test_what_cannot_be_asked(store):
         Reasons(store, Settings()).explain("a\nb")
 
 
+@pytest.mark.parametrize("jobid", [None, "\ud800"])
+def test_a_bad_id_is_refused_before_its_shard_is_looked_for(client, prefix, jobid):
+    with pytest.raises(BadJobId):
+        Redbike(RoundRobin("A"), prefix, client, shards=3).why(jobid)
+
+
 @pytest.mark.parametrize(
     ("text", "until", "last"),
     [
