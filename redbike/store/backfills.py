@@ -43,7 +43,7 @@ class Backfills(Part):
         has been begun meanwhile), or ``busy`` and how far the other one is. Until it returns ``ok``, nothing runs.
         """
         parts, record = list(new.list_parts()), new.make_record()
-        given: dict[str, Any] = {"job": new.jobid, "schedule": new.schedule, "options": new.options or False}
+        given: dict[str, Any] = {"job": new.jobid, "schedule": new.schedule, "options": new.options}
         for first in range(0, len(parts), PARTS):
             page = parts[first : first + PARTS]
             last = first + len(page) == len(parts)

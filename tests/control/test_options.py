@@ -18,3 +18,14 @@ def test_a_job_that_is_unset_while_its_options_change_is_not_set_anew(client, pr
             change_options(bike.store, bike.settings, JOB, lambda _: bike.unset(JOB), **changes)
         assert bike.tell(JOB)["schedule"] is None
         assert list(bike.fsck()) == []
+
+
+@pytest.mark.timeout(10)
+def test_an_empty_record_of_options_counts_as_none(client, prefix):
+    with Redbike(Quiet(), prefix, client) as bike:
+        bike.set(JOB, "EVERY:1h@0")
+        client.hset(bike.store.keys.options, JOB, "")
+        assert bike.set(JOB, "EVERY:2h@0")
+        assert bike.backfill(JOB, 1, 7200).dues == [7200]
+        assert bike.set(JOB, "EVERY:2h@0", retries=3)
+        assert bike.tell(JOB)["options"] == {"retries": 3}

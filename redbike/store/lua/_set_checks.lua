@@ -4,7 +4,7 @@
 -- Returns why it is left as it is, and what; nil if it is not.
 local function refusal(job, home, own, before)
   if job.must_exist and not before then return 'missing', '' end
-  local is_other = (own or false) ~= (job.known or false) and (own or false) ~= job.options
+  local is_other = (own or '') ~= (job.known or '') and (own or false) ~= job.options
   if is_other then return 'options', own or '' end
   if home and home ~= queue[job.queue].name then return 'queue', home end
   local cycle = job.follows and find_cycle(job.id, job.follows)

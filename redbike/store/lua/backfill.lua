@@ -2,7 +2,7 @@
 -- backfill: the occurrences of a backfill are noted in parts, beside the schedule of their job.
 --           With the last part the first of them come on the timeline.
 -- keys   schedules, options, following, _follow, _write
--- given  job; schedule, options: with which they were computed, false for none; record: of the
+-- given  job; schedule, options: with which they were computed, '' for none; record: of the
 --        backfill, see keys.py; first: the number of the first part that is given; parts: JSON of
 --        each; last: whether these are the last ones
 -- returns {'ok'}; {'stale'}: the job has changed; {'gone'}: the job; {'busy', record}:
@@ -17,7 +17,7 @@ end
 if was_begun then return {'ok'} end
 if found and not found.open then return {'busy', cjson.encode(found)} end
 if given.first > 0 and not (found and found.id == record.id) then return {'lost'} end
-local own = call('HGET', options, job) or false
+local own = call('HGET', options, job) or ''
 if text ~= given.schedule or own ~= given.options then return {'stale'} end
 
 -- Parts of one that nobody has completed are replaced, or left out.
