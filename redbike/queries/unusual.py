@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from redbike.queries.why.now import ENDS
 from redbike.schedule.clock import format_length, format_took
 from redbike.store.enums import Outcome
 from redbike.store.history import PastRun, get_end
@@ -106,19 +107,10 @@ def judge_changes(changes: Iterable[LogEntry], failure: Unusual | None) -> Unusu
     return Unusual(last.time, 2, because, last.jobid, last.who)
 
 
-WORDS = {
-    Outcome.OK: "succeeded",
-    Outcome.FAILED: "failed",
-    Outcome.OVERRUN: "overran its timeout",
-    Outcome.LOST: "was lost with its worker",
-    Outcome.CANCELLED: "was cancelled",
-}
-
-
 def describe_end(run: PastRun, when: str = "") -> str:
     """Return how `run` ended, as a part of a sentence; `when` follows the verb."""
     if run.outcome is not Outcome.RETRY:
-        return f"{WORDS[run.outcome]}{when}"
+        return f"{ENDS[run.outcome]}{when}"
     # What is kept does not tell a failure from `Again` with a reason, which is none.
     return f"ended{when} and was to be tried again{'' if run.error else ', as it asked'}"
 

@@ -336,7 +336,7 @@ AFTER_WELL, ALONE = ", and its run before that had not", ", and no run before it
                 ran("bad:A", AT - 50, outcome=Outcome.OVERRUN),
                 registered(since=AT - 9000, seen=AT + 1),
             ],
-            (-50, 1, f"bad:A overran its timeout{ALONE}", "bad:A", ""),
+            (-50, 1, f"bad:A overran{ALONE}", "bad:A", ""),
         ),
     ],
 )
