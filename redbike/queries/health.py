@@ -20,7 +20,7 @@ from redbike.store.shell import get_taker, say_need
 from redbike.store.store import Store
 from redbike.store.timeline import is_ahead
 from redbike.store.upkeep import MINE, REPAIR
-from redbike.text.printable import escape
+from redbike.text.printable import escape, name_number
 
 MAX_LAG = 60.0  # seconds for which jobs may wait, if nothing else is asked for
 MOST_LAG = 1e10  # seconds, as of every duration
@@ -67,7 +67,7 @@ class Health:
     def describe(self) -> str:
         """Return in words what there is, if all is well."""
         metrics = {name: int(value) for name, value in self.metrics.items()}
-        dispatchers, workers = _count(metrics["dispatchers"], "dispatcher"), _count(metrics["workers"], "worker")
+        dispatchers, workers = (name_number(metrics[f"{kind}s"], kind) for kind in ("dispatcher", "worker"))
         numbers = f"{dispatchers}, {workers}, {metrics['waiting']:,} waiting, {metrics['in_flight']:,} running"
         return f"{numbers}{self._describe_pauses()}"
 
@@ -145,7 +145,7 @@ def describe_refusal(refusal: Refusal) -> str:
 
 def _check_overdue(number: int, first: float | None, now: float) -> Iterator[str]:
     if number and first is not None:
-        yield f"{_count(number, 'job')} overdue and not enqueued, the first for {format_length(now - first)}"
+        yield f"{name_number(number, 'job')} overdue and not enqueued, the first for {format_length(now - first)}"
 
 
 def _check_places(found: Glance, max_lag: float) -> Iterator[str]:
@@ -157,7 +157,7 @@ def _check_queues(found: Glance, max_lag: float) -> Iterator[str]:
     for queue in found.queues:
         if queue.paused is not None or not queue.waiting:
             continue
-        waiting = f"{queue.queue} has {_count(queue.waiting, 'job')}"
+        waiting = f"{queue.queue} has {name_number(queue.waiting, 'job')}"
         if queue.queue in unworked:
             yield f"{waiting} and no worker{f' (first {queue.first})' if queue.first else ''}"
         elif queue.since is not None and now - queue.since > max_lag:
@@ -209,7 +209,3 @@ def _list_some(problems: Iterator[str]) -> Iterator[str]:
     yield from islice(problems, MOST)
     if more := sum(1 for _ in problems):
         yield f"and {more:,} more of that kind"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
