@@ -99,10 +99,5 @@ BY_JOB = tuple(name for name, find in PAGED.items() if find in (_by_itself, _by_
 MERGED = ("counts", "dispatched", "queue-limits", "log", "journal")
 # Without these nothing runs, and nothing is on its way to another shard: else nothing moves.
 EMPTY = ("running",)
-# What is left of runs and processes, what wakes and stops these, and requests that none of them repeats any more.
-DROPPED = (
-    *("batches", "leases", "slots", "progress", "workers", "seen", "requests"),
-    *("wakeup", "halt", "control"),
-)
 # What stays where it is, and refuses who comes too late; see `redbike.control.moving`.
 STAYING = ("agreed",)
