@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.following.family import MOST_LEVELS, Family, find_after, list_due_times
 from redbike.queries.following.held import find_due
 from redbike.queries.following.holds import read_holds
 from redbike.queries.following.remarks import remark_parents
-from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.tree import Neighbourhood, look_around
 from redbike.queries.following.words import describe_group, describe_place, explain_follower, explain_parents
 from redbike.schedule.after import After

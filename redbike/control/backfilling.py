@@ -10,6 +10,7 @@ from itertools import islice
 
 from redbike.config.options import find_all_of
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, quoted
+from redbike.loop.occurrences import JUST_BEFORE
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import MAX_TEXT
@@ -31,7 +32,6 @@ MOST_BEGUN = 10_000  # of these at once: one step begins them
 MOST_AT_ONCE = 1000
 MOST_ADDED = 30  # characters that the schedule of a follower has more for each of its parents, and besides
 TRIES = 5  # for a job that changes all the time
-JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings
+from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.blackouts import Calendar
 from redbike.queries.courses import Course
 from redbike.queries.following.family import Family
 from redbike.queries.following.held import follow_first, follow_paused
-from redbike.queries.following.streams import AGAIN, JUST_BEFORE, Stream
+from redbike.queries.following.streams import AGAIN, Stream
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.store.coming import ComingJob

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from redbike.config.settings import Settings, override
 from redbike.errors import BadSchedule
-from redbike.loop.occurrences import COUNT_LIMIT
+from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE
 from redbike.queries.blackouts import Calendar
 from redbike.queries.following.gathering import make_group_stream, read_groups, waits_for_group
 from redbike.queries.following.held import find_held, follow_first, gather, hold_back, keeps_run, leave_out
 from redbike.queries.following.holds import Holds
-from redbike.queries.following.streams import JUST_BEFORE, NEVER, ClosedFollower, Latest, Stream
+from redbike.queries.following.streams import NEVER, ClosedFollower, Latest, Stream
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED

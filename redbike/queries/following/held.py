@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from redbike.config.settings import Settings
 from redbike.errors import BadSchedule
+from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.blackouts import Calendar, Held
 from redbike.queries.courses import Course, follow
-from redbike.queries.following.streams import AGAIN, JUST_BEFORE, Closed, Stream
+from redbike.queries.following.streams import AGAIN, Closed, Stream
 from redbike.queries.outlook import Outlook
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.windows import Window

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
+from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.following.family import Family
-from redbike.queries.following.streams import JUST_BEFORE
 from redbike.schedule.clock import Clock
 from redbike.store.store import Store
 

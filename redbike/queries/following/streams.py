@@ -7,11 +7,11 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
+from redbike.loop.occurrences import JUST_BEFORE
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.windows import Window
 
 AGAIN = 2e-6  # seconds after a run until the next one, which is due at once
-JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 MOST_STEPS = 10_000  # due times before a window that are looked at one by one
 
 

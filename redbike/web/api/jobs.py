@@ -12,10 +12,10 @@ from redbike.control.operator import check_reason, check_until
 from redbike.control.options import change_options
 from redbike.control.setter import Setter, read_since
 from redbike.errors import BadConfig, NoSuchJob, ServerError
+from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.following.family import foresee_follower
 from redbike.queries.following.held import find_due
 from redbike.queries.following.remarks import describe_unknown
-from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.hosts import find_timed
 from redbike.queries.paused import foresee_paused
 from redbike.queries.place import describe_job

@@ -9,12 +9,12 @@ from starlette.responses import Response
 from redbike.config.options import find_backfill, parse_options, show_options
 from redbike.config.parameters import OPTIONS, SETTINGS
 from redbike.errors import NoSuchJob
+from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.blackouts import describe_details, list_details, make_remark
 from redbike.queries.closed import read_limits
 from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.held import find_due
 from redbike.queries.following.remarks import remark_parents
-from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.tree import MOST_LINES, look_around
 from redbike.queries.hosts import describe_host, find_timed, list_hosts
 from redbike.queries.paused import foresee_paused
