@@ -70,13 +70,8 @@ def explain_refusal(job: JobToSet, detail: str, fits: Callable[[str], bool]) -> 
 
 def explain_cycle(job: JobToSet, path: str) -> BadSchedule:
     """Return the error for a job that would wait for itself, by these jobs with newlines between."""
-    return describe_cycle(job.schedule, path.split("\n"))
-
-
-def describe_cycle(schedule: str, path: Sequence[str]) -> BadSchedule:
-    """Return the error for a job that would wait for itself with this schedule: the jobs from itself to itself."""
-    names = " after ".join(map(name_parent, path))
-    return BadSchedule(f"bad schedule {quoted(schedule)}: the job would wait for itself: {names}")
+    names = " after ".join(map(name_parent, path.split("\n")))
+    return BadSchedule(f"bad schedule {quoted(job.schedule)}: the job would wait for itself: {names}")
 
 
 class Refused(NamedTuple):

@@ -25,7 +25,6 @@ from redbike.store.store import Store
 from redbike.text.group_names import MARK, is_group
 
 MOST_LEVELS = 64  # of parents above a job
-MOST_CYCLE = 1000  # generations above a job in which it is looked for itself
 MOST_JOBS = 50_000  # that are read
 
 
@@ -110,27 +109,6 @@ class Family:
         state = self.states.get(jobid)
         group = (MARK + state.member_of,) if state and state.member_of else ()
         return (*state.followers, *group) if state else ()
-
-    def find_cycle(self, jobid: str, parents: Iterable[str]) -> list[str]:
-        """Return the jobs from `jobid` up to itself if it followed these; [] if it would not wait for itself.
-
-        Those above it are read, in a round trip for each generation.
-        """
-        below: dict[str, str] = {}  # for each job that was found, one of its followers
-        generation = dict.fromkeys(parents, jobid)
-        for _ in range(MOST_CYCLE):
-            below |= generation
-            if jobid in below or not generation:
-                break
-            self.read(generation)
-            found = {parent: each for each in generation for parent in self.list_parents(each)}
-            generation = {parent: each for parent, each in found.items() if parent not in below}
-        if jobid not in below:
-            return []
-        path = [jobid, below[jobid]]
-        while path[-1] != jobid:
-            path.append(below[path[-1]])
-        return path[::-1]
 
     def find_stream(self, jobid: str) -> Schedule:
         """Return when a job ends an occurrence from now on: what runs already does so at once."""

@@ -23,7 +23,8 @@ from redbike.schedule.kinds import Schedule
 from redbike.store.archived import read_duration
 from redbike.store.coming import ComingJob
 from redbike.store.inspected import JobState
-from redbike.store.jobs import describe_cycle
+from redbike.store.jobs import JobToSet, explain_cycle
+from redbike.store.sharded.linking import preview_cycles
 from redbike.store.store import Store
 from redbike.text.group_names import is_group, is_jobid
 
@@ -127,7 +128,7 @@ class LinkedJobs:
         new = self._means.set_after.parents if self._means.set_after else ()
         family = self._read_family(new)
         if self._means.set_after:
-            _check_cycles(family, self._chosen, self._means.set_after)
+            _check_cycles(self._means.store, self._chosen, self._means.set_after)
         affected = set(_list_affected(family, self._chosen))
         parents = dict.fromkeys(self._chosen, new) if self._means.change.action == "set" else {}
         without = Line(self._means.store, family, partial(self._plan_unchanged, is_changed=False), {})
@@ -187,11 +188,11 @@ class LinkedJobs:
             side.at_once += first == self._now
 
 
-def _check_cycles(family: Family, jobids: Iterable[str], after: After) -> None:
+def _check_cycles(store: Store, jobids: Iterable[str], after: After) -> None:
     """Raise `BadSchedule` if one of these jobs would wait for itself with this schedule."""
-    for jobid in jobids:
-        if path := family.find_cycle(jobid, after.parents):
-            raise describe_cycle(after.text, path)
+    jobs = [JobToSet(jobid, after.text, None, False, "", follows=after.find_parents()) for jobid in jobids]
+    for job, _, path in preview_cycles(store, jobs, {}):
+        raise explain_cycle(job, path)
 
 
 def _find_end_of_pause(state: JobState) -> float:
