@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
+from itertools import chain
 from operator import attrgetter
 from typing import cast
 
@@ -32,11 +33,23 @@ class ComingRun:
         # The due time of a run that is not the one to wait for, and the number of its try, or of the last one.
         self._before: tuple[float, float] | None = None
         self._since = -math.inf  # what began before that, by Redis' clock, is another run
-        self.is_any = True
+        self._places: tuple[object, ...] = ()  # its run, and where else it is
+        self._first: tuple[object, ...] = ()  # as it was found first
+
+    @property
+    def is_any(self) -> bool:
+        """Whether one is to come, as it was found last."""
+        return any(place is not None for place in self._places)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether it is not where it was found first: a run may have ended since."""
+        return self._places != self._first
 
     def begin(self, asked_at: float | None = None) -> None:
         """Look for the first time; `asked_at` is when a single run was asked for, see `read_clock`."""
         state = self.look()
+        self._first = self._places
         if self.is_any:
             self._since = state.run.start if state.run else state.now
         elif asked_at is not None and state.dropped is not None:
@@ -49,8 +62,7 @@ class ComingRun:
         """Look at the job as it is now."""
         self._looked, state = time.monotonic(), self._inspect()
         self._tried = RetryState.parse(state.retry_state)
-        places = state.run, state.waiting, state.timeline, state.held
-        self.is_any = any(place is not None for place in places)
+        self._places = state.run, state.waiting, state.timeline, state.held
         # A recurring job that was set anew has not been asked to run once more.
         if state.run and state.run.next.startswith((Left.OWED, Left.ANEW, Left.ONCE)):
             # One that is owed is the next try, if this one fails and is tried again.
@@ -104,14 +116,14 @@ def wait_for_run(
     # A run that goes on now, and is not the one to wait for, may end while this begins to listen. Where a test moves
     # the clock, the other one says nothing.
     coming.begin(jobid.asked_at if isinstance(jobid, JobHandle) and store.stopped_at is None else None)
-    # Only its own shard: another one may be away. What concerns all jobs is in the log of the first one, so that is
-    # found out by looking again.
+    # Only its own shard: another one may be away. What concerns all jobs is found out by looking again.
     listen = list_listens(store)[store.number_shard(jobid)]
     events = listen(is_over=lambda: is_over() or time.monotonic() >= end or coming.is_none)
     with closing(cast(Generator[PastRun | LogEntry], events)):
-        # It may have ended before anybody has listened.
+        # It may have ended before anybody has listened; a recurring job has a next one then.
         coming.look()
-        for event in events if coming.is_any else ():
+        missed = _list_kept(store, jobid) if coming.is_any and coming.has_moved else ()
+        for event in chain(missed, events) if coming.is_any else ():
             if isinstance(event, LogEntry):
                 if event.jobid in (jobid, ""):  # "" is everything
                     coming.look()
@@ -121,9 +133,14 @@ def wait_for_run(
                 return event
     if coming.is_any:
         raise TimeoutError(f"no run of {jobid!r} has ended in time")
-    kept = sorted(store.journal.list_runs([jobid]), key=attrgetter("started"))
+    kept = _list_kept(store, jobid)
     if not kept:
         raise NoSuchJob(f"no run of {jobid!r} is kept, and none will come")
     if not coming.awaits(kept[-1]):
         raise NoSuchJob(f"{jobid!r} does not run any more: what was to come was withdrawn or cancelled, or has expired")
     return kept[-1]
+
+
+def _list_kept(store: Store, jobid: str) -> list[PastRun]:
+    """Return the ended runs of a job that are kept, the first one first."""
+    return sorted(store.journal.list_runs([jobid]), key=attrgetter("started"))

@@ -82,6 +82,34 @@ def test_a_recurring_job_is_waited_for_until_its_next_run(bike, jobs):
     assert [run.outcome for run in ended] == ["ok"]
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_run_of_a_recurring_job_that_ends_before_anybody_listens_is_returned(bike, jobs, monkeypatch, has_begun):
+    begun, goes_on, waiting = threading.Event(), threading.Event(), []
+
+    @jobs.job("job")
+    def job() -> None:
+        begun.set()
+        assert goes_on.wait(60)
+
+    def begin():
+        waiting.append(start(bike.work_one))
+        assert begun.wait(60)
+
+    listen = Events.listen
+
+    def listen_late(*given, **named):
+        _ = None if has_begun else begin()
+        goes_on.set()
+        join(*waiting)
+        return listen(*given, **named)
+
+    monkeypatch.setattr(Events, "listen", listen_late)
+    bike.set("job", "EVERY:1h")
+    bike.run("job")
+    _ = begin() if has_begun else None
+    assert bike.wait("job", timeout=1).outcome == "ok"
+
+
 def test_who_waits_without_a_timeout_hears_of_it_when_the_redbike_is_closed(client, prefix, bike, jobs):
     jobs.job("job")(lambda: None)
     bike.set("job", "EVERY:1h")
