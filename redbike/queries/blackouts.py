@@ -14,7 +14,7 @@ from redbike.loop.blackouts import describe_name
 from redbike.loop.occurrences import COUNT_LIMIT
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.windows import Window, join_windows
+from redbike.schedule.windows import HeldWindow, Window, join_windows
 from redbike.store.blackouts import EVERYTHING, OF_JOB, OF_QUEUE, Blackout, BlackoutDetails, name_all
 from redbike.store.inspected import JobState
 from redbike.store.queue_limits import Pause as QueuePause
@@ -157,54 +157,53 @@ def warn_of(
 class Held(NamedTuple):
     """The windows in which a job is held, and what becomes of the occurrences that are due in one."""
 
-    windows: tuple[Window, ...]
-    of: str  # whose the blackout is: "job", "queue" or "all"
+    windows: tuple[HeldWindow, ...]
     catchup: str
     limit: int
     grace: float  # seconds after which an occurrence is late; infinite for never
     expires: float  # seconds after which it has expired
 
-    def count_after(self, window: Window, first: float | None, after: float, schedule: Schedule) -> tuple[int, bool]:
+    def count_after(
+        self, window: HeldWindow, first: float | None, after: float, schedule: Schedule
+    ) -> tuple[int, bool]:
         """Return how many runs begin when a window ends, and whether one that is due then is among them.
 
         The job is due at `first`, and then by its schedule after `after`.
         """
         # What waits in a queue that is paused was in time for that. What is as old as ``expires`` has expired.
-        begin = max(window.start, math.nextafter(window.end - self.expires, math.inf))
-        if self.of != "queue":
-            begin = max(begin, window.end - self.grace)
+        alive = math.nextafter(window.end - self.expires, math.inf)
+        begin = max(window.start, alive, window.opens - self.grace)
         number = _count_due(begin, window.end, first, after, schedule)
         if not number or schedule.runs_once:
             return int(number > 0), False
         if self.catchup == "none":
             return 0, False
         if self.catchup == "last":
-            waits = self.of != "queue" or self._waits_at(window, first, after, schedule)
+            waits = window.of != "queue" or self._waits_at(window, first, after, schedule)
             return int(waits), waits
-        if self.of == "queue":
+        if window.of == "queue":
             # The one that waits is followed by those that are not late.
             later = max(begin, math.nextafter(window.end - self.grace, math.inf))
-            further = number if later > begin else number - 1
-            number = 1 + min(further, _count_due(later, window.end, first, after, schedule))
+            number = 1 + min(number - 1, _count_due(later, window.end, first, after, schedule))
         number += schedule.next(math.nextafter(window.end, 0)) == window.end
         # The limit counts from the second one on, where the first one waits already.
-        return min(number, self.limit + (self.of != "job")), True
+        return min(number, self.limit + (window.of != "job")), True
 
     def foretell(self, due: float, schedule: Schedule) -> str:
         """Return what becomes of an occurrence that is due in one of the windows, as the end of a sentence."""
         window = next((each for each in self.windows if each.has(due)), None)
         if window is None or schedule.allows_pause:
             return UNDECIDED
-        is_left_out = self.catchup == "none" and (self.of == "job" or not schedule.is_awaiting)
+        is_left_out = self.catchup == "none" and (window.of == "job" or not schedule.is_awaiting)
         if not schedule.is_awaiting and window.end - due > self.expires:
             return "it expires before that ends, and does not run"
-        if not schedule.is_awaiting and self.of != "queue" and window.end - due > self.grace:
+        if not schedule.is_awaiting and window.opens - due > self.grace:
             return "it is late when that ends, by its grace, and does not run"
         if schedule.runs_once:
             return "it runs when that ends"
         return "it does not run, as catchup is none" if is_left_out else UNDECIDED
 
-    def _waits_at(self, window: Window, first: float | None, after: float, schedule: Schedule) -> bool:
+    def _waits_at(self, window: HeldWindow, first: float | None, after: float, schedule: Schedule) -> bool:
         """Tell whether one waits in its queue when a window ends: as one expires, the next one that is due follows."""
         is_first = first is not None and window.has(first)
         due = first if is_first else schedule.next(max(after, math.nextafter(window.start, 0)))
@@ -242,7 +241,7 @@ class Calendar:
             if until > start:
                 windows.setdefault(f"{OF_QUEUE}{queue}", []).append(Window(pause.since, until))
         self._windows = {name: each for name, each in windows.items() if each}
-        self._joined: dict[tuple[str, ...], tuple[Window, ...]] = {}
+        self._joined: dict[tuple[str, ...], tuple[HeldWindow, ...]] = {}
 
     @property
     def closed(self) -> Sequence[str]:
@@ -267,13 +266,24 @@ class Calendar:
         if windows is None:
             least = self._span[0] if is_paused else -math.inf
             found = ((name, window) for name in names for window in self._windows[name])
-            kept = [window for name, window in found if not name.startswith(OF_JOB) or window.start > least]
-            windows = tuple(join_windows(kept))
+            kept = [each for each in found if not each[0].startswith(OF_JOB) or each[1].start > least]
+            windows = tuple(_join(kept, self._span[0]))
             if not names[0].startswith(OF_JOB):
                 self._joined[names] = windows
         own = override(self.settings, options) if options else self.settings
-        of = "job" if names[0].startswith(OF_JOB) else "all" if EVERYTHING in names else "queue"
-        return Held(windows, of, own.catchup, own.catchup_limit, own.grace or math.inf, own.expires or math.inf)
+        return Held(windows, own.catchup, own.catchup_limit, own.grace or math.inf, own.expires or math.inf)
+
+
+def _join(found: Sequence[tuple[str, Window]], now: float) -> Iterator[HeldWindow]:
+    """Yield these windows, each with its name, by time; those that overlap or meet as one."""
+    shut = join_windows([each for name, each in found if name.startswith(OF_JOB) or name == EVERYTHING])
+    for window in join_windows([each for _, each in found]):
+        opens = window.start
+        for each in shut:
+            opens = each.end if each.has(max(opens, now)) else opens
+        is_own = any(name.startswith(OF_JOB) and window.has(each.start) for name, each in found)
+        of = "queue" if opens < window.end else "job" if is_own else "all"
+        yield HeldWindow(*window, of, min(opens, window.end))
 
 
 def read_calendar(store: Store, settings: Settings, start: float, end: float) -> Calendar:

@@ -197,6 +197,7 @@ class Counting:
             if window.has(self._now) and job.waits is not None and first in (None, self._now, window.end):
                 # It is on, and the job waits already.
                 first = after = max(job.waits, window.start)
+                window = window._replace(opens=window.start) if job.queue else window  # it is enqueued
                 job = job._replace(first=None, after=0.0)
             number, is_among = held.count_after(window, first, after, schedule)
             if number and self._start <= window.end < self._end:

@@ -21,6 +21,19 @@ class Window(NamedTuple):
         return self.start <= moment < self.end
 
 
+class HeldWindow(NamedTuple):
+    """From `start` to `end`, without that instant itself, a job is held; epoch seconds."""
+
+    start: float
+    end: float
+    of: str  # what holds it: "job", "queue" or "all"
+    opens: float  # from when on it is enqueued all the same when it is due: not before the end, but by a queue alone
+
+    def has(self, moment: float) -> bool:
+        """Tell whether `moment` is in it."""
+        return self.start <= moment < self.end
+
+
 def find_window(schedule: Schedule, seconds: float, now: float) -> Window | None:
     """Return the first window that ends after `now`; it may have begun. None if no further one comes.
 

@@ -104,6 +104,52 @@ def test_what_it_counts_of_paused_jobs_happens(redbike, lasting, catchup, asked)
     assert Counter({each.start: each.runs for each in agenda}) == happened
 
 
+def check(bike, hours=5):
+    """What is foretold of each job happens."""
+    jobids = [jobid for jobid, _ in bike.get_schedules()]
+    agendas = {jobid: bike.agenda(jobid, hours=hours) for jobid in jobids}
+    foretold = {jobid: {each.start: each.runs for each in found} for jobid, found in agendas.items()}
+    happened = {jobid: Counter[float]() for jobid in jobids}
+    for run in bike.run_due(agendas[jobids[0]].end - 0.001):
+        happened[run.jobid][run.start // QUARTER * QUARTER] += 1
+    assert foretold == happened
+
+
+def hold(bike, holds):
+    """Pause a job, its queue or everything: until so many seconds from now, or from a time on for so long."""
+    verbs = {"j": partial(bike.pause, "late:A"), "q": partial(bike.pause_queue, "A"), "e": bike.pause_all}
+    for of, until, lasting in holds:
+        verbs[of](**({"every": until, "lasting": lasting} if lasting else {"until": bike.now + until}))
+
+
+@pytest.mark.parametrize("catchup", ["last", "all"])
+@pytest.mark.parametrize(
+    ("holds", "waits"),
+    [
+        ([("q", 3700, ""), ("j", "0 17 * * *", "30m")], 0),
+        ([("q", 3700, ""), ("e", "0 17 * * *", "30m")], 0),
+        ([("q", 3700, ""), ("e", 1700, "")], 0),
+        ([("q", 3700, ""), ("e", 1700, "")], 700),
+        ([("q", "0 14 * * *", "30m"), ("e", 3700, "")], 0),
+        ([("q", 3700, ""), ("j", "30 14 * * *", "15m")], 0),
+    ],
+)
+def test_what_a_queue_holds_is_not_late_beside_other_pauses(redbike, holds, waits, catchup):
+    bike = redbike(Quiet("A"), now=1_790_000_000.0, catchup=catchup)
+    for jobid, schedule, grace in (
+        ("late:A", "EVERY:20m@0", "5m"),
+        ("some:A", "EVERY:20m@0", "25m"),
+        ("hourly:A", "50 * * * *", "40m"),
+        ("once:A", "AT:1790001000", "5m"),
+    ):
+        bike.set(jobid, schedule, grace=grace)
+    bike.set("after:A", "AFTER:late:A")
+    hold(bike, holds[:1] if waits else holds)
+    bike.run_due(bike.now + waits)
+    hold(bike, holds[1:] if waits else ())
+    check(bike)
+
+
 def test_a_queue_that_somebody_has_to_resume_is_not_counted_and_named(bike):
     for queue in "AB":
         set_some(bike, 2, "0 * * * *", queue=queue)

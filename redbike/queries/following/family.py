@@ -151,9 +151,7 @@ class Family:
             return stream
         if not is_follower(state.schedule):
             return hold_back(stream, held, state, most)
-        # Of what comes while a follower is paused, the latest is held. In a queue it waits, and is due once more.
-        kept = 2 if held.of != "job" else 0 if held.catchup == "none" else 1
-        return ClosedFollower(stream, held.windows, kept, held.of == "job", held.expires)
+        return ClosedFollower(stream, held.windows, held.catchup == "none", held.expires)
 
     def make_own_stream(self, state: JobState) -> Schedule:
         """Return when a job ends an occurrence whose parents are known."""

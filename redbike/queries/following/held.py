@@ -15,7 +15,7 @@ from redbike.queries.courses import Course, follow
 from redbike.queries.following.streams import AGAIN, Closed, Stream
 from redbike.queries.outlook import Outlook
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.windows import Window
+from redbike.schedule.windows import HeldWindow
 from redbike.store.enums import Event
 from redbike.store.inspected import JobState
 from redbike.store.records import Pause, RetryState
@@ -115,11 +115,12 @@ def hold_back(stream: Schedule, held: Held, state: JobState, most: int) -> Sched
     """
     waits = state.waiting.due if state.waiting else state.due
 
-    def count(window: Window) -> tuple[int, bool]:
+    def count(window: HeldWindow) -> tuple[int, bool]:
         is_on = window.has(state.now) and waits is not None and stream.next(state.now - JUST_BEFORE) == state.now
         if is_on and isinstance(stream, Stream) and stream.base is not None:
             # The job waits already: what came due since then has not run either.
             first = max(waits or 0.0, window.start)
+            window = window._replace(opens=window.start) if state.waiting else window
             number, is_among = held.count_after(window, first, first, stream.base)
         else:
             number, is_among = held.count_after(window, None, state.now if state.run else 0.0, stream)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from redbike.loop.occurrences import JUST_BEFORE
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.windows import Window
+from redbike.schedule.windows import HeldWindow
 
 AGAIN = 2e-6  # seconds after a run until the next one, which is due at once
 MOST_STEPS = 10_000  # due times before a window that are looked at one by one
@@ -102,7 +102,9 @@ class Closed(Schedule):
     `count` returns for a window how many come then, and whether one that is due in that instant is among them.
     """
 
-    def __init__(self, base: Schedule, windows: Sequence[Window], count: Callable[[Window], tuple[int, bool]]) -> None:
+    def __init__(
+        self, base: Schedule, windows: Sequence[HeldWindow], count: Callable[[HeldWindow], tuple[int, bool]]
+    ) -> None:
         self.text, self._base, self._windows, self._count = base.text, base, windows, count
         # For each window, what comes when it ends, and what is due then; the latter ends the former if no other window
         # comes before it.
@@ -133,7 +135,7 @@ class Closed(Schedule):
             self._passed.append(([*runs, due] if is_open and due is not None else runs, due))
         return self._passed[index]
 
-    def _pass(self, window: Window) -> tuple[list[float], float | None]:
+    def _pass(self, window: HeldWindow) -> tuple[list[float], float | None]:
         """Return what comes when a window ends, and when it is due then."""
         number, is_among = self._count(window)
         runs = [window.end + AGAIN * each for each in range(number)]
@@ -151,44 +153,43 @@ def _pass_runs(base: Schedule, runs: Sequence[float], due: float | None) -> floa
 
 
 class ClosedFollower(Closed):
-    """A follower of which `most` come of all in a window.
+    """A follower that is held in windows, or its queue.
 
     What comes in a window depends on what came before, as one parent of several may end before it, and the others in
-    it. If it `is_held`, the latest takes the place of others. What is older than `expires` seconds does not run.
+    it. A pause of its own `drops` what comes, or not. What is older than `expires` seconds does not run.
     """
 
     def __init__(
-        self, base: Schedule, windows: Sequence[Window], most: int, is_held: bool, expires: float = math.inf
+        self, base: Schedule, windows: Sequence[HeldWindow], drops: bool = False, expires: float = math.inf
     ) -> None:
-        super().__init__(base, windows, lambda window: (most, False))
-        self._most, self._walks = most, base.period is None
-        self._replaces, self._expires = is_held, expires
-        self._is_held = is_held and self._walks
+        super().__init__(base, windows, lambda window: (0, False))
+        self._walks, self._drops, self._expires = base.period is None, drops, expires
 
-    def _pass(self, window: Window) -> tuple[list[float], float | None]:
+    def _pass(self, window: HeldWindow) -> tuple[list[float], float | None]:
         due, number, waits = self._enter(window), 0, list[float]()
-        limit = MOST_STEPS if self._is_held or self._expires < math.inf else max(2, self._most)
+        # Of what comes while it is paused, the latest is held. In a queue it waits, and is due once more.
+        replaces, is_held = window.of == "job", window.of == "job" and self._walks
+        most = 2 if not replaces else 0 if self._drops else 1
+        limit = MOST_STEPS if is_held or self._expires < math.inf else 2
         while due is not None and due < window.end and number < limit:
-            waits = self._wait_for(due, waits)
+            waits = [due] if replaces else self._wait_for(due, waits)
             due, number = self._base.next(due), number + 1
-        kept = [moment for moment in waits if moment + self._expires > window.end][: self._most]
+        kept = [moment for moment in waits if moment + self._expires > window.end][:most]
         runs = [window.end + AGAIN * each for each in range(len(kept))]
         if runs and self._base.next(math.nextafter(window.end, 0)) == window.end:
             # What waits begins first, and then it is due once more.
             runs.append(runs[-1] + AGAIN)
-        if not self._is_held and (number > 1 or not self._walks):
+        if not is_held and (number > 1 or not self._walks):
             due = self._base.next(math.nextafter(window.end, 0))  # what has ended meanwhile is used up then
         return runs, _pass_runs(self._base, runs, due)
 
     def _wait_for(self, due: float, waits: list[float]) -> list[float]:
         """Return for what it waits when a window is over, as it comes due in it once more: two due times at most."""
-        if self._replaces:
-            return [due]
         while waits and waits[0] + self._expires <= due:
             waits = waits[1:]
         return [*waits[:1], due]
 
-    def _enter(self, window: Window) -> float | None:
+    def _enter(self, window: HeldWindow) -> float | None:
         """Return when it is due first from the beginning of a window on."""
         if not self._walks:
             return self._base.next(window.start - JUST_BEFORE)
