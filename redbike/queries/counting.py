@@ -214,7 +214,7 @@ class Counting:
         if job.first is not None and start <= job.first < end:
             found[self._find_minute(job.first)] += 1
         after = max(job.after, math.nextafter(start, 0))
-        if schedule.runs_once or after >= end:
+        if (schedule.runs_once and not job.known) or after >= end:
             return
         if schedule.period is not None and schedule.period < MINUTE:
             self._count_fast(schedule, after, end, found)

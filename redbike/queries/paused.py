@@ -8,8 +8,7 @@ from redbike.config.settings import Settings
 from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.blackouts import Calendar
 from redbike.queries.courses import Course
-from redbike.queries.following.family import Family
-from redbike.queries.following.held import follow_first, follow_paused
+from redbike.queries.following.held import close_runs, find_held, follow_first, follow_paused
 from redbike.queries.following.streams import AGAIN, Stream
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
@@ -49,25 +48,26 @@ def describe_left(
 def follow_pauses(
     store: Store, jobs: Sequence[ComingJob], now: float, end: float, calendar: Calendar | None
 ) -> Iterator[ComingJob]:
-    """Yield jobs up to `end`, as it is `now`: what those run that are paused or tried again, in one round trip."""
+    """Yield jobs up to `end`, as it is `now`: what those run that are paused, tried again or asked for.
+
+    These take one round trip.
+    """
     paused = [job for job in jobs if job.is_paused or job.is_tried]
     yield from (job for job in jobs if not (job.is_paused or job.is_tried))
     if not paused:
         return
-    family, settings = Family(store), calendar.settings if calendar else Settings()
-    family.calendar = calendar
-    for job, state in zip(paused, store.questions.inspect([job.jobid for job in paused]), strict=True):
-        schedule = read_schedule(job.jobid, job.schedule, job.options)
-        course = follow_first(store, replace(state, now=now), settings, calendar, end)
+    settings = calendar.settings if calendar else Settings()
+    for job, found in zip(paused, store.questions.inspect([job.jobid for job in paused]), strict=True):
+        schedule, state = read_schedule(job.jobid, job.schedule, job.options), replace(found, now=now)
+        course = follow_first(store, state, settings, calendar, end)
         if schedule is None or course is None or schedule.allows_pause:
             yield job  # it has been resumed meanwhile, or has no due times
             continue
         after = math.inf if course.due is None else course.due - JUST_BEFORE
         if len(course.runs) > 1 or (course.runs and (schedule.runs_once or not state.pause)):
-            firsts = [*course.runs, *([] if course.due is None else [course.due])]
-            base = None if course.due is None or schedule.runs_once else schedule
-            known = family.close(state, Stream(firsts, base))
-            yield job._replace(first=firsts[0], after=firsts[0], waits=None, known=known)
+            known = close_runs(course, schedule, find_held(calendar, store, state), state)
+            if (first := known.next(now - JUST_BEFORE)) is not None:
+                yield job._replace(first=first, after=first, waits=None, known=known)
         elif course.runs:
             yield job._replace(first=course.runs[0], after=after, waits=None)
         elif course.due is not None:

@@ -28,7 +28,9 @@ class ComingJob(NamedTuple):
     duration: float | None  # seconds that its last runs took on average; None if none is kept
     waits: float | None = None  # the due time of the occurrence that is due already, or is held
     is_paused: bool = False  # what it runs then is for policies to say: `first` and `after` are roughly that
-    is_tried: bool = False  # its occurrence is to be tried again, and what comes due until then is for policies, too
+    # Its occurrence is to be tried again, or somebody has asked for the run that waits: what comes due until then is
+    # for policies, too.
+    is_tried: bool = False
     known: Schedule | None = None  # when it runs, if that is not what its text says alone: its parents say so
 
 
@@ -167,7 +169,7 @@ class Coming(Part):
             waits = _find_waiting(now, due, record)
             if (after if first is None else first) <= until:
                 duration, is_paused = read_duration(history or b""), bool(record[-1])
-                tried = due is not None and not is_paused and _is_tried(state)
+                tried = not is_paused and (due is not None or record[0] is not None) and _is_tried(state, due is None)
                 told = decode(schedule), decode(own), queue, first, after, duration, waits, is_paused, tried
                 yield ComingJob(jobid, *told)
 
@@ -182,8 +184,11 @@ class Coming(Part):
         return self._namespace.ask_all(*asked, at_once=bool(places))
 
 
-def _is_tried(record: bytes | None) -> bool:
-    return record is not None and RetryState.parse(decode(record)).due is not None
+def _is_tried(record: bytes | None, waits: bool = False) -> bool:
+    if record is None:
+        return False
+    retry_state = RetryState.parse(decode(record))
+    return retry_state.due is not None or (waits and retry_state.after is not None)
 
 
 def _find_waiting(now: float, due: float | None, record: Sequence[bytes | None]) -> float | None:

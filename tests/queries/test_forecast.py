@@ -122,6 +122,18 @@ def hold(bike, holds):
         verbs[of](**({"every": until, "lasting": lasting} if lasting else {"until": bike.now + until}))
 
 
+@pytest.mark.parametrize("catchup", ["last", "none", "all"])
+@pytest.mark.parametrize("holds", [[], [("q", 1349, "")], [("e", 1349, ""), ("j", "0 16 * * *", "1h")]])
+def test_it_counts_a_run_that_somebody_has_asked_for_and_that_waits_beside_what_comes_due(redbike, holds, catchup):
+    bike = redbike(Quiet("A"), now=1_790_000_000.0, catchup=catchup)
+    for name, schedule in (("late", "AT:1790007200"), ("once", "AT:1790001000"), ("cron", "50 * * * *")):
+        bike.set(f"{name}:A", schedule)
+    bike.set("after:A", "AFTER:cron:A")
+    hold(bike, holds)
+    bike.run("late:A", "once:A", "cron:A")
+    check(bike)
+
+
 @pytest.mark.parametrize("catchup", ["last", "all"])
 @pytest.mark.parametrize(
     ("holds", "waits"),

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from redbike.config.settings import Settings
 from redbike.errors import BadSchedule
-from redbike.loop.occurrences import JUST_BEFORE
+from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE
 from redbike.queries.blackouts import Calendar, Held
 from redbike.queries.courses import Course, follow
 from redbike.queries.following.streams import AGAIN, Closed, Stream
-from redbike.queries.outlook import Outlook
+from redbike.queries.outlook import Hold, Outlook
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.windows import HeldWindow
 from redbike.store.enums import Event
@@ -24,13 +24,24 @@ from redbike.store.store import Store
 MOST_GATHERED = 100_000  # ends of parents that are looked at one by one
 
 
-def follow_paused(state: JobState, settings: Settings, end: float = math.inf, most: float = math.inf) -> Course:
+def follow_paused(
+    state: JobState,
+    settings: Settings,
+    end: float = math.inf,
+    window: HeldWindow | None = None,
+    most: float = math.inf,
+) -> Course:
     """Return what a paused job runs, no two at one instant; nothing if its schedule is bad.
 
-    Pauses of queues do not count. Of what its pause leaves, `most` runs are looked at.
+    Of pauses of queues and of everything, only that of this `window` counts. Of what its pause leaves, `most` runs are
+    looked at.
     """
+    outlook = Outlook(state, settings, end, most=most)
+    if window:
+        queue, common = (Hold(window.start, each, True) for each in (window.end, window.opens))
+        outlook = replace(outlook, queue_holds=[queue], common_holds=[common])
     try:
-        course = follow(Outlook(state, settings, end, most=most))
+        course = follow(outlook)
     except BadSchedule:
         return Course()
     course.runs = [moment + AGAIN * number for number, moment in enumerate(course.runs)]
@@ -54,21 +65,28 @@ def find_due(state: JobState | None, moment: float) -> float:
 def follow_first(
     store: Store, state: JobState, settings: Settings, calendar: Calendar | None, end: float = math.inf
 ) -> Course | None:
-    """Return what a job of `store` runs that is paused, or is to be tried again; None for another one.
+    """Return what a job of `store` runs that is paused, is to be tried again or was asked for; None for another one.
 
     While one waits for a further try of its occurrence, others may come due.
     """
     if state.pause:
         return follow_paused(state, settings, end)
-    if state.due is None or RetryState.parse(state.retry_state).due is None:
+    retry_state = RetryState.parse(state.retry_state)
+    if state.waiting and (retry_state.due, retry_state.after) != (None, None):
+        return follow_paused(state, settings, end, _find_window(find_held(calendar, store, state), state.now))
+    if state.due is None or retry_state.due is None:
         return None
     return follow_paused(_await_retry(state, find_held(calendar, store, state)), settings, end)
+
+
+def _find_window(held: Held | None, moment: float) -> HeldWindow | None:
+    return next((each for each in held.windows if each.has(moment)), None) if held else None
 
 
 def _await_retry(state: JobState, held: Held | None) -> JobState:
     """Return a job as it is when its occurrence is tried again; a window that holds it then is as a pause for it."""
     at = max(state.now, state.due or 0.0)
-    window = next((each for each in held.windows if each.has(at)), None) if held else None
+    window = _find_window(held, at)
     if window is None:
         return replace(state, now=at)
     return replace(state, now=at, timeline=None, paused=Pause(state.due, window.start, window.end, "").format())
@@ -129,3 +147,12 @@ def hold_back(stream: Schedule, held: Held, state: JobState, most: int) -> Sched
     closed = Closed(stream, held.windows, count)
     # A run in flight goes on.
     return Stream([state.now], closed, state.now) if state.run else closed
+
+
+def close_runs(course: Course, schedule: Schedule, held: Held | None, state: JobState) -> Schedule:
+    """Return when a job runs by its course, of which no two runs are at one instant, if it is `held` besides."""
+    firsts = [*course.runs, *([] if course.due is None else [course.due])]
+    base = schedule if schedule.runs_once or course.due is not None else None
+    stream = Stream(firsts, base, math.inf if schedule.runs_once else 0.0)
+    # What is in flight is none of these runs.
+    return hold_back(stream, held, replace(state, running=""), COUNT_LIMIT) if held else stream
