@@ -21,7 +21,7 @@ from redbike.queries.rehearsal.outlook import Change, Rehearsal, Side
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule
 from redbike.store.archived import read_duration
-from redbike.store.coming import ComingJob
+from redbike.store.coming import ComingJob, find_moments
 from redbike.store.inspected import JobState
 from redbike.store.jobs import JobToSet, explain_cycle
 from redbike.store.sharded.linking import preview_cycles
@@ -166,13 +166,13 @@ class LinkedJobs:
         if state.jobid not in self._chosen or change.limits is not None:
             return self._plan_unchanged(state, is_changed=True)
         applied = self._means.apply(self._means.look(state, False), self._means.find_queue(state))
-        plan = Plan(*applied, _find_end_of_pause(state))
+        plan = Plan(*applied, _find_end_of_pause(applied[1].state))
         if change.action == "unset":
             return replace(plan, paused=math.inf)
-        if change.action == "resume":
+        if change.action == ("resume" if state.pause else "run"):
             return replace(plan, paused=-math.inf)
         if change.action == "pause" and state.pause is None:
-            return replace(plan, paused=math.inf if change.until is None else change.until)
+            return replace(plan, paused=max(plan.paused, math.inf if change.until is None else change.until))
         return plan
 
     def _enter(self, side: Side, plan: Plan, stream: Schedule | None, zones: set[str]) -> None:
@@ -196,9 +196,10 @@ def _check_cycles(store: Store, jobids: Iterable[str], after: After) -> None:
 
 
 def _find_end_of_pause(state: JobState) -> float:
-    """Return until when a job is paused: minus infinity if it is not, infinity until somebody resumes it."""
+    """Return until when a job is paused: minus infinity if it is not, infinity until somebody resumes or runs it."""
     if state.pause is None:
-        return -math.inf
+        has_place = find_moments(state.now, state.timeline, state.queued, state.running, state.paused)
+        return math.inf if has_place is None else -math.inf
     return math.inf if state.pause.until is None else state.pause.until
 
 

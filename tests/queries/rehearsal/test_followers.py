@@ -150,6 +150,15 @@ def test_a_run_that_is_owed_when_a_pause_begins_is_replaced_by_what_ended_in_it(
     assert count_real(bike, found) == count(found.changed) + Counter(count(found.others))
 
 
+@pytest.mark.parametrize(("jobid", "action"), [("a:A", "run"), ("bad:A", "run"), ("bad:A", "pause")])
+def test_a_follower_that_has_failed_for_good_runs_only_if_somebody_runs_it(redbike, jobid, action):
+    bike = redbike(Worker(), now=START)
+    bike.set("a:A", WORLD["a"])
+    bike.set("bad:A", "AFTER:a:A")
+    bike.run_due(START + HOUR, reraise=False)
+    check(bike, action, [jobid], **({"until": START + 2 * HOUR} if action == "pause" else {}))
+
+
 def test_followers_are_counted_with_their_parents(redbike):
     found = rehearse(make(redbike), "unset", ["a"], HOURS)
     assert (found.jobs, found.followers) == (1, 4)
