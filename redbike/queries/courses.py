@@ -157,13 +157,13 @@ def _run_paused(outlook: Outlook, pause: Pause, due: float, retry_state: RetrySt
 def resume(outlook: Outlook) -> Course:
     """Return what a paused job will run if it is resumed now. Raise `BadSchedule`."""
     state = outlook.state
-    if state.waiting:
-        return follow(replace(outlook, state=replace(state, paused="")))
-    if state.run:
-        return follow(replace(outlook, state=resume_in_flight(state, state.run)))
+    if state.run or state.waiting:
+        resumed = resume_in_flight(state, state.run) if state.run else replace(state, paused="")
+        return follow(replace(outlook, state=resumed))
     placed = decide_resumed(state, outlook.own)
     retry_state = RetryState.parse(placed.retry_state or state.retry_state)
-    course = walk(outlook, placed.due, replace(retry_state, due=placed.occurrence or retry_state.due), state.now)
+    retry_state = replace(retry_state, due=placed.occurrence or retry_state.due)
+    course = walk(outlook, placed.due, retry_state, state.now, placed.due is not None and placed.due <= state.now)
     course.skipped.update(placed.skipped)
     return course
 

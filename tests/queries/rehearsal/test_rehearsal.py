@@ -177,6 +177,8 @@ RELEASED = [(LATEST, 1), (NONE, 0), (ALL | {"catchup_limit": 5}, 5)]
         (TEN, {}, "queue@4000", "pause", {"limits": QUEUE}, {"runs": 12, "is_same": True}),
         (TEN, {}, "", "resume", {"limits": QUEUE}, {"runs": 17, "is_same": True}),
         (TEN, {}, "queue everything 3600", "resume", {"limits": QUEUE}, {"runs": 0, "held": 1}),
+        # What comes due after the resume is late when everything is resumed.
+        ("10 * * * *", {"grace": "5m"}, "pause everything@6727", "resume", {}, {"runs": 2}),
     ],
 )
 def test_an_action(bike, schedule, options, steps, action, how, said):
