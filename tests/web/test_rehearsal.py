@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from redbike.queries.rehearsal import rehearser
+from redbike.queries.rehearsal import outlook
 from redbike.web.pages import rehearsal as pages
 from redbike.web.selection import make_digest
 
@@ -159,7 +159,7 @@ def test_workers_that_run_less_than_would_go_on_are_named(bike, page, monkeypatc
         bike.set(f"{number}:A", "*/15 * * * *")
     known = {"kind": "worker", "host": "web1", "pid": 1, "queues": ["work-A"], "version": "1", "concurrency": 2}
     bike.store.workers.register("Owner001", json.dumps(known))
-    monkeypatch.setattr(rehearser, "read_duration", lambda history: 90.0)
+    monkeypatch.setattr(outlook, "read_duration", lambda history: 90.0)
     html = page.get("/rehearse?action=run&id=0%3AA").text
     # 30 runs of 90 s each in 15 minutes are 3 at a time.
     assert "runs of work-A would go on at a time, and its workers run 2 at once: they will wait." in html

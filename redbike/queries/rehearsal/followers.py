@@ -110,7 +110,6 @@ class Means(NamedTuple):
     set_after: After | None  # the schedule that is to be set, if it is that of a follower
     look: Callable[[JobState, bool], Outlook]  # as it is, or with what is done to its queue
     apply: Callable[[Outlook, str], tuple[Course, Outlook]]  # the action
-    enter: Callable[[Side, Course, Outlook, str], None]  # what it runs
     find_queue: Callable[[JobState], str]
 
 
@@ -178,7 +177,7 @@ class LinkedJobs:
     def _enter(self, side: Side, plan: Plan, stream: Schedule | None, zones: set[str]) -> None:
         state, queue = plan.outlook.state, self._means.find_queue(plan.outlook.state)
         course = plan.course if stream is None else replace(plan.course, runs=[])
-        self._means.enter(side, course, plan.outlook, queue)
+        side.enter(course, plan.outlook, queue)
         if zone := find_zone(plan.outlook):
             zones.add(zone)
         first = stream.next(self._now - JUST_BEFORE) if stream else None

@@ -3,10 +3,17 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import QUARTER, Counting
+from redbike.queries.courses import Course
+from redbike.queries.following.held import close_runs
+from redbike.queries.following.streams import AGAIN
+from redbike.queries.outlook import Outlook
+from redbike.store.archived import read_duration
+from redbike.store.coming import ComingJob
 from redbike.store.enums import Skip
 from redbike.store.queue_limits import QueueLimits
 
@@ -34,6 +41,25 @@ class Side(Counting):
         super().__init__(start, end, now, name_queue, calendar)
         self.at_once = 0  #: runs in the instant in which it begins
         self.skipped = Counter[Skip]()  #: occurrences that are passed over before it goes on
+
+    def enter(self, course: Course, outlook: Outlook, queue: str) -> None:
+        """Count what a job runs by its course; what falls into a blackout comes when that is over."""
+        state, first, known = outlook.state, course.due, None
+        duration, calendar = read_duration(state.history), self.calendar if course.runs else None
+        if calendar and (held := calendar.find(state.jobid, queue, state.options, bool(state.pause))):
+            apart = [moment + AGAIN * number for number, moment in enumerate(course.runs)]
+            known = close_runs(replace(course, runs=apart), outlook.schedule, held, state)
+            first = known.next(self._now - JUST_BEFORE)
+        for moment in course.runs:
+            self.at_once += moment == self._now
+            if known is None:
+                self.add_run(moment, queue, duration)
+        if course.is_continuous:
+            self.continuous += 1
+        elif first is not None:
+            text = state.schedule or ""
+            self.add(ComingJob(state.jobid, text, state.options, queue, first, first, duration, known=known))
+        self.skipped.update(course.skipped)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,6 @@ from redbike.queries.rehearsal.followers import LinkedJobs, Means, follow_if_goo
 from redbike.queries.rehearsal.outlook import ACTIONS, QUEUE_ACTIONS, Capacity, Change, Rehearsal, Side
 from redbike.schedule.after import After
 from redbike.schedule.parser import find_inner, is_follower
-from redbike.store.archived import read_duration
-from redbike.store.coming import ComingJob
 from redbike.store.enums import Skip
 from redbike.store.every_host import is_base
 from redbike.store.inspected import JobState
@@ -127,9 +125,9 @@ class Rehearser:
         except BadSchedule:
             rehearsal.wrong += 1
             before = Course()
-        self._enter(rehearsal.without, before, outlook, queue)
+        rehearsal.without.enter(before, outlook, queue)
         course, changed = self._apply(outlook, queue)
-        self._enter(rehearsal.changed, course, changed, queue)
+        rehearsal.changed.enter(course, changed, queue)
         rehearsal.held += outlook.is_held and changed.is_held
         for each in (outlook, changed):
             if zone := find_zone(each):
@@ -150,9 +148,7 @@ class Rehearser:
                 state, self._find_queue(state), self._changed_holds if is_changed else self._holds
             )
 
-        means = Means(
-            self._store, self._span[-1], self._change, self._set_after, look, self._apply, self._enter, self._find_queue
-        )
+        means = Means(self._store, self._span[-1], self._change, self._set_after, look, self._apply, self._find_queue)
         return LinkedJobs(means, chosen, self._now, self._end).add(rehearsal, zones)
 
     def _find_queue(self, state: JobState) -> str:
@@ -175,20 +171,6 @@ class Rehearser:
 
     def _make_outlook(self, state: JobState, queue: str, holds: Mapping[str, Sequence[Hold]]) -> Outlook:
         return Outlook(state, self._settings, self._end, holds.get(queue, ()), holds.get("", ()))
-
-    def _enter(self, side: Side, course: Course, outlook: Outlook, queue: str) -> None:
-        state = outlook.state
-        duration = read_duration(state.history)
-        for moment in course.runs:
-            side.add_run(moment, queue, duration)
-            side.at_once += moment == self._now
-        if course.is_continuous:
-            side.continuous += 1
-        elif course.due is not None:
-            text = state.schedule or ""
-            job = ComingJob(state.jobid, text, state.options, queue, course.due, course.due, duration)
-            side.add(job)
-        side.skipped.update(course.skipped)
 
     def _apply(self, outlook: Outlook, queue: str) -> tuple[Course, Outlook]:
         """Return what a job runs with the action, and how it is then."""

@@ -283,6 +283,12 @@ class TestGates:
         assert found.changed.at_once == 0 < found.without.at_once
         assert bool(found.changed.runs) == (until is not None)
 
+    @pytest.mark.parametrize(("schedule", "catchup"), [("30 14 * * *", "last"), (f"AT:{START + 1000:.0f}", "none")])
+    def test_a_pause_of_a_job_that_ends_in_a_blackout_of_its_queue(self, bike, schedule, catchup):
+        bike.set("a:A", schedule, catchup=catchup)
+        bike.pause_queue("A", every="15 14 * * *", lasting="1h")
+        assert check(bike, "pause", until=START + 1600).changed.runs == 1
+
     def test_its_jobs_are_found_wherever_they_are(self, redbike):
         bike = redbike(RoundRobin("A:B"), now=START)
         for jobid, schedule in (("late:A", "AT:1000"), ("a:A", HOUR), ("b:B", HOUR), ("far:A", "EVERY:9h")):
