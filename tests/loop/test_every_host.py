@@ -7,6 +7,7 @@ import pytest
 
 from redbike import BadConfig, BadJobId, BadSchedule, Jobs, NoResult, NoSuchJob, Redbike, RoundRobin
 from redbike.loop.every_host import BY, GONE, EveryHost
+from redbike.loop.registration import MOST_QUEUES, shorten, sum_others
 from redbike.queries.check.jobs import JobsCheck
 from redbike.queries.health import check_health
 from redbike.queries.hosts import list_hosts
@@ -17,6 +18,7 @@ from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
 from redbike.schedule.jitter import compute_jitter
 from redbike.store.inspection.fsck import fsck
+from redbike.store.processes import ProcessRecord
 from redbike.store.workers import KEPT
 from redbike.web import app
 from tests.commandline import make_module
@@ -153,6 +155,15 @@ def test_a_new_host_has_the_next_occurrence_and_a_host_of_another_queue_none(far
     farm.spread(later=5400, here=["web1", "web2", "web3"])
     assert [*farm.show()] == [FIRST, SECOND, "clean:A@web3"]
     assert farm.bike.tell("clean:A@web3")["next_run"] == due + 3600
+
+
+def test_a_host_has_a_job_also_where_its_worker_does_not_name_the_queue_as_it_has_many(farm):
+    queues = (*(f"work-{number:02}" for number in range(MOST_QUEUES)), "work-A")
+    named = {"queues": shorten(queues), "checksums": sum_others(queues), "for_host": True}
+    record = ProcessRecord(farm.now, "worker", "web3", 1, version="1", **named)
+    farm.store.workers.register("web3xxxx", record.format_entry())
+    farm.bike.set(BASE, "EVERY:1h")
+    assert [*farm.show()] == [FIRST, SECOND, "clean:A@web3"]
 
 
 def test_a_worker_of_an_older_version_makes_no_host(farm):
