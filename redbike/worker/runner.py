@@ -145,10 +145,6 @@ class Runner:
             self._coroutines.forget(key)
             self._note_over(run)
             result, error = ending
-            if isinstance(error, CancelledError) and not run.cancelled and self.stop_flag and self.stop_flag.is_set():
-                # The program ends, and cancels all its tasks.
-                ended(run, decide_handed_back(run))
-                return
             try:
                 if error is not None:
                     raise error
@@ -284,7 +280,9 @@ class Runner:
 
     def _decide_raised(self, run: Run, error: BaseException, settings: Settings) -> NextState:
         """Return where the job goes after ``work`` has raised `error`."""
-        if self._is_aborted:
+        # A program that ends cancels all its tasks. `isinstance` would look at the exception, which is the user's own.
+        is_ending = issubclass(type(error), CancelledError) and run.stopping and not run.cancelled
+        if self._is_aborted or is_ending:
             # It was interrupted, which is no failure. Who hands it back says so.
             return decide_handed_back(run)
         try:

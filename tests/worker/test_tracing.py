@@ -190,7 +190,8 @@ def test_a_run_that_is_too_late_is_an_error_and_one_that_is_cancelled_is_none(
     assert span.attributes["error.type"] == "redbike.errors.Overrun"
 
 
-def test_a_program_that_ends_has_its_jobs_handed_back_which_is_no_error(traced, make, client, prefix):
+@pytest.mark.parametrize("concurrency", [None, 1])
+def test_a_program_that_ends_has_its_jobs_handed_back_which_is_no_error(traced, make, client, prefix, concurrency):
     kept, begun = [], asyncio.Event()
 
     @traced.jobs.job("job", timeout=60)
@@ -201,7 +202,7 @@ def test_a_program_that_ends_has_its_jobs_handed_back_which_is_no_error(traced, 
     async def main() -> None:
         bike = AsyncRedbike(traced.jobs, prefix, client)
         await bike.set("job", "NOW")
-        kept.append(asyncio.create_task(bike.work()))
+        kept.append(asyncio.create_task(bike.work(concurrency)))
         await begun.wait()  # to be taken is not enough: what begins when all are cancelled runs to its end
         # It does not wait for the task: asyncio.run() cancels all.
 
