@@ -69,10 +69,10 @@ class Timefile:
         """Replace the file by one that holds `until`; return False if that cannot be done."""
         path = Path(os.path.realpath(self._place))
         draft = path.with_name(f".{path.name}.{os.getpid()}")
-        if path.exists() and not path.is_file():
-            # `os.replace` would replace a device as readily as a file.
-            return self._complain("is not written: it is no regular file")
         try:
+            if path.exists() and not path.is_file():
+                # `os.replace` would replace a device as readily as a file.
+                return self._complain("is not written: it is no regular file")
             # A process with this number was killed and left it; or somebody has put a link to another file there.
             draft.unlink(missing_ok=True)
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -94,8 +94,8 @@ def test_a_link_is_followed_and_kept(path, tmp_path):
     assert Timefile(path).read(NOW) == NOW
 
 
-# Not even root may write into /proc.
-@pytest.mark.parametrize("place", ["gone/file", "/proc/self/timefile"])
+# Not even root may write into /proc, or have such a long name.
+@pytest.mark.parametrize("place", ["gone/file", "/proc/self/timefile", "x" * 300])
 def test_where_it_cannot_be_written_that_is_reported(tmp_path, caplog, place):
     assert not Timefile(tmp_path / place).write(NOW)
     assert "cannot be written" in caplog.text
