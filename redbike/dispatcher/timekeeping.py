@@ -66,8 +66,9 @@ class Timekeeper:
             since = self._timefile.read(now)
             if since is not None and dispatched is not None:
                 self._known = since - BEHIND
-        if since is None and dispatched is not None and not is_ahead(dispatched, now):
-            since = dispatched
+        if after is None and dispatched is not None and not is_ahead(dispatched, now):
+            # Another dispatcher may have gone on after the timefile was written.
+            since = max(dispatched, since or 0.0)
         if since is not None and now - since >= GAP:
             skip_missed(self._store, self._settings, since, now)
 

@@ -278,11 +278,18 @@ def test_catchup_none_skips_what_was_missed(store, now, tmp_path, kept):
     assert store.questions.inspect(["once:A"])[0].timeline < now
 
 
-@pytest.mark.parametrize(("gap", "is_skipped"), [(0.5, False), (50, False), (65, True)])
-def test_catchup_none_gives_nothing_up_because_of_a_restart(store, now, gap, is_skipped):
+@pytest.mark.parametrize(
+    ("gap", "file", "is_skipped"),
+    # The timefile of this host is a day old in the fourth row, as it was on standby, and newer than Redis in the last.
+    [(0.5, None, False), (50, None, False), (65, None, True), (50, 86400, False), (65, 1, False)],
+)
+def test_catchup_none_gives_nothing_up_because_of_a_restart(store, now, tmp_path, gap, file, is_skipped):
+    settings = Settings(catchup="none", timefile=file and str(tmp_path / "timefile"))
+    if file:
+        Timefile(settings.timefile).write(now - file)
     store.timeline.advance(now - gap)
     set_job(store.at(now - gap - 1), "job:A", f"EVERY:1000@{now - gap / 2:.6f}", now - gap / 2)
-    Dispatcher(store.at(now), Settings(catchup="none")).timekeeper.skip_missed()
+    Dispatcher(store.at(now), settings).timekeeper.skip_missed()
     state = store.questions.inspect(["job:A"])[0]
     assert (state.timeline > now, state.skipped) == (is_skipped, {"missed": 1} if is_skipped else {})
 
