@@ -9,6 +9,7 @@ from redbike.connection.cluster import MOVING, PAUSE
 from redbike.connection.line import Line, pack
 from redbike.connection.refusals import translate_errors
 from redbike.process.signals import StopFlag
+from redbike.store.lua_loader import SCRIPTS
 from redbike.store.records import decode
 from redbike.store.scripts import Call, Reply, decode_word, name_wrong_key, pack_call
 
@@ -59,8 +60,12 @@ class Wakeup:
         if line.has_reply(seconds, self._stopping.fileno()):
             popped = line.receive()
             reply = line.receive() if line.pending else None
+            if self._call and popped is None and isinstance(reply, redis.exceptions.NoScriptError):
+                # Without a token, whoever waits sends the same again.
+                line.send(pack(["SCRIPT", "LOAD", SCRIPTS[self._call.verb].text]))
+                line.receive()
             if isinstance(reply, (redis.exceptions.NoScriptError, *MOVING)):
-                # Whoever waits runs it again without a pop, and loads it then.
+                # With a token, whoever waits runs it again without a pop, and loads it then.
                 reply = None
             if isinstance(popped, Exception):
                 if isinstance(popped, MOVING) or str(popped).startswith("UNBLOCKED"):

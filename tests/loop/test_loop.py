@@ -119,6 +119,19 @@ def test_the_job_comes_with_the_wake_up(store, worker, monkeypatch):
     worker.loop.close()
 
 
+def test_an_idle_worker_gets_a_job_without_a_token_also_if_the_server_has_forgotten_the_script(
+    store, worker, monkeypatch
+):
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.1)
+    set_job(store, "job:A", "NOW", "now")
+    store.client.delete(store.keys.wake("work-A"))  # a worker that was killed had the token
+    store.client.script_flush()
+    found = []
+    join(start(lambda: found.extend(worker.source.wait())))
+    assert [run.jobid for run in found] == ["job:A"]
+    worker.loop.close()
+
+
 def test_the_time_that_it_takes_to_connect_is_no_silence_of_the_server(own_server, monkeypatch):
     """The process, or the server, may have been suspended meanwhile."""
     monkeypatch.setattr("redbike.loop.wakeup.SILENCE", 0.3)
