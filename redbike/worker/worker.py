@@ -187,7 +187,7 @@ class Worker:
 
     def _describe(self) -> dict[str, Any]:
         """Return what this worker says of itself, see `ProcessRecord`."""
-        names = self.queues.names()
+        names, stuck = self.queues.names(), [run.jobid for run in self.heartbeat.list_stuck()]
         return {
             "queues": shorten(names),
             "checksums": sum_others(tuple(names)),
@@ -195,7 +195,8 @@ class Worker:
             "concurrency": self.concurrency,
             "takes": list_taken(self.worker),
             "lacks": tuple(self.missing.list_lacking().items()),
-            "stuck": tuple(run.jobid for run in self.heartbeat.list_stuck()),
+            # Nobody believes a record with a text that is not safe to show.
+            "stuck": tuple(jobid if jobid.isprintable() else repr(jobid) for jobid in stuck),
             "lines": tuple(describe_commands(self.worker).items()),
         }
 

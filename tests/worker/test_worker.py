@@ -1,6 +1,7 @@
 """Workers: their order of queues, how runs end, heartbeats, and several at once."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +10,7 @@ from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, UnsetJob
 from redbike.loop.worker_class import RoundRobin
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
+from redbike.store.processes import ProcessRecord
 from redbike.worker.current import current_run
 from redbike.worker.worker import Worker
 from tests.loops import Acting, beside, blocked, raising
@@ -48,6 +50,15 @@ def test_round_robin_names_queues_by_what_follows_the_last_colon():
 def test_bad_queues_are_refused(initstring):
     with pytest.raises(ValueError, match="bad queue"):
         RoundRobin(initstring)
+
+
+def test_a_worker_that_is_stuck_in_a_job_with_a_no_break_space_is_known(store, monkeypatch):
+    worker = Worker(store, RoundRobin("A"), Settings())
+    jobids = ["caf\u00e9:A", "caf\u00e9\u00a0noir:A"]
+    monkeypatch.setattr(worker.heartbeat, "list_stuck", lambda: [SimpleNamespace(jobid=jobid) for jobid in jobids])
+    next(worker.queues.polls())
+    record = ProcessRecord.parse(f"1.000000 {worker.presence.format_entry()}")
+    assert record.stuck == (jobids[0], repr(jobids[1]))
 
 
 @pytest.mark.parametrize("seconds", [0, True, float("nan"), 10**12, "10"])
