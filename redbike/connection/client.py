@@ -30,6 +30,7 @@ from redbike.connection.urls import (
     check_host,
     check_login,
     check_port,
+    explain,
     parse_addresses,
     parse_database,
     parse_login,
@@ -94,13 +95,12 @@ def _connect_url(url: str) -> "redis.Redis":
     if scheme == "embedded":
         return _connect_embedded(rest)
     if scheme not in connectors or not rest.startswith("//"):
-        kinds = ", ".join(f"{name}://" for name in connectors)
-        raise BadConfig(f"bad url {redact(url)!r}: it must begin with one of {kinds}, embedded:")
+        raise BadConfig(f"bad url {redact(url)!r}: it must begin with one of {'://, '.join(connectors)}://, embedded:")
     check_login(url)
     try:
         return connectors[scheme](url)
     except (ValueError, TypeError, RedisError) as error:
-        raise BadConfig(f"bad url {redact(url)!r}: {error}") from None
+        raise BadConfig(f"bad url {redact(url)!r}: {explain(url, error)}") from None
 
 
 def _connect_embedded(folder: str, is_named: bool = True) -> "redis.Redis":

@@ -7,6 +7,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from redbike.errors import BadConfig
 
 PORTS = (1, 65535)
+ESCAPES = "/ ? # [ ] % in a password are written as %2F %3F %23 %5B %5D %25"
 
 
 def redact(url: str) -> str:
@@ -31,9 +32,17 @@ def split_url(url: str) -> SplitResult:
 def check_login(url: str) -> None:
     """Raise `BadConfig` for an unescaped login: a part of it would be parsed as a host or a path."""
     place = split_url(url).netloc
-    login = url.partition("://")[2].rpartition("@")[0]
-    if login and place and "@" not in place and "=" not in login:
-        raise BadConfig(f"bad url {redact(url)!r}: / ? # [ ] % in a password are written as %2F %3F %23 %5B %5D %25")
+    login, at, _ = url.partition("://")[2].removeprefix(place).rpartition("@")
+    # The value of an option may have an @; so may the path of a socket, behind a login.
+    if at and place and place[-1] != "@" and "=" not in login.partition("?")[2]:
+        raise BadConfig(f"bad url {redact(url)!r}: {ESCAPES}")
+
+
+def explain(url: str, error: Exception) -> str:
+    """Return what `error` says of `url`, unless that may quote a part of a password."""
+    # What seems to be an option, or an address in brackets, may be one.
+    may_leak = "@" in url.partition("?")[2] or "[" in url.rpartition("@")[0]
+    return f"an option is bad, or {ESCAPES}" if may_leak else str(error)
 
 
 def parse_login(parts: SplitResult) -> dict[str, Any]:

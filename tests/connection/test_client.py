@@ -69,6 +69,10 @@ def test_a_client_is_used_without_being_changed(server_url):
         "redis://u:hun/ter2@h",
         "redis://u:hun?ter2@h",
         "redis://u:12?hunter2@h",
+        "redis://u:hun/ter2w==@h:1/0",
+        "redis://u:h@n/ter2@h",
+        "redis://u:hun?ter2=@h",
+        "redis://u:h[ter2]@h",
         "redis://[u:hunter2@h",
         "redis//:hunter2@h",
         "redis:/u:hunter2@h",
@@ -84,7 +88,9 @@ def test_no_password_shows_even_where_the_url_is_wrong(url):
     assert redact(url) in complaint or complaint == ""
 
 
-@pytest.mark.parametrize("url", ["redis://u:12?34@h", "redis://u:1/2@h:7", "redis+sentinel://u:1/2@h/service"])
+@pytest.mark.parametrize(
+    "url", ["redis://u:12?34@h", "redis://u:1/2@h:7", "redis+sentinel://u:1/2@h/service", "redis://:1/2=@h"]
+)
 def test_a_password_that_would_be_taken_for_something_else_is_explained(url):
     with pytest.raises(BadConfig, match="%2F"):
         connect(url)
