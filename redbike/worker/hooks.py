@@ -60,12 +60,14 @@ class Hooks:
             return  # ``startup`` itself may work a job
         with self._beginning:
             if self.state == "new":
-                self.state = "beginning"
-                token = _starting.set(self)
-                error = self._call("startup")
-                _starting.reset(token)
-                if error:
+                self.state, token = "beginning", _starting.set(self)
+                try:
+                    error = self._call("startup")
+                finally:
+                    # Also after a Ctrl-C: the next call begins anew.
                     self.state = "new"
+                    _starting.reset(token)
+                if error:
                     raise RedbikeError(f"the worker does not start: its startup() fails: {describe(error)}") from error
                 self.state = "begun"
 

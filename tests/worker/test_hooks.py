@@ -400,6 +400,26 @@ def test_a_worker_that_has_not_started_is_not_shut_down(client, prefix):
     assert notes == []
 
 
+def test_a_startup_that_was_interrupted_is_called_again(client, prefix):
+    notes, raised = [], [KeyboardInterrupt()]
+
+    class Worker(RoundRobin):
+        def startup(self):
+            if raised:
+                raise raised.pop()
+            notes.append("begun")
+
+        def work(self, jobid):
+            notes.append(jobid)
+
+    with Redbike(Worker("A"), prefix, client) as bike:
+        bike.set("job:A", "NOW")
+        with pytest.raises(KeyboardInterrupt):
+            bike.work_one()
+        bike.work_one()
+    assert notes == ["begun", "job:A"]
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_startup_may_work_a_job(client, prefix, is_async):
     worked = []
