@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -142,9 +142,9 @@ class MakeRedbike:
         clock = self._find_clock()
         if now is not None:
             clock.move(read_instant(now, clock.now))
-        bike = SimulatedRedbike.from_settings(
-            worker, Settings(prefix=self.prefix, **settings), self._client, durable=False
-        )
+        # Time is simulated in one shard, as for what a program makes itself.
+        given = replace(Settings(prefix=self.prefix, **settings), shards=1)
+        bike = SimulatedRedbike.from_settings(worker, given, self._client, durable=False)
         bike.follow(clock)
         self._bikes.append(bike)
         return bike

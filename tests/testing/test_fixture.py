@@ -17,9 +17,11 @@ from tests.waiting import wait_until
 def test_all_facades_of_a_test_share_its_jobs_and_its_clock(redbike):
     first, second = redbike(Worker(), now=START), redbike(Worker())
     first.set("job:A", "EVERY:1h")
+    third = redbike(Worker(), shards=2)  # its jobs are in one shard all the same
+    assert third.tell("job:A") == second.tell("job:A")
     assert times(second.run_due(timedelta(hours=1))) == [3600]
     assert first.now == second.now == START + 3600
-    assert first.run_due() == []
+    assert first.run_due() == third.run_due() == []
     assert redbike(Worker(), now=datetime.fromtimestamp(START + 7200, UTC)).now == first.now == START + 7200
     with pytest.raises(BadConfig, match="only goes forward"):
         redbike(Worker(), now=START)
