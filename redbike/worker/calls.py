@@ -220,8 +220,8 @@ class JobFunction(Generic[P, R]):
         if DATA in options:
             raise TypeError(f"the data of a job of {self._signature.name} are its arguments")
         known = cast(CallOptions, {**self._options, **options})
-        if known.get("key") is not None:
-            self.jobid(known["key"] or "")
+        if (key := known.get("key")) is not None:
+            self.jobid(key)
         bike = known.get("bike")
         if bike is not None and (isinstance(bike, type) or not callable(getattr(bike, "enter", None))):
             raise TypeError(f"bad bike {bike!r:.80}: a Redbike or an AsyncRedbike is needed")

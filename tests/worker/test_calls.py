@@ -315,6 +315,8 @@ def test_a_function_takes_its_jobs_though_the_id_of_another_one_begins_its_own(o
     def welcome(user: str) -> None:
         ran.append(("welcome", user))
 
+    own.job("mail:0")(lambda: None)
+
     @own.job("only:colon")
     def colon(user: str) -> None:
         ran.append(("colon", user))
@@ -324,8 +326,8 @@ def test_a_function_takes_its_jobs_though_the_id_of_another_one_begins_its_own(o
     welcome.set("k", "NOW", "cat")
     mail.set("welcom", "NOW", "dan")
     colon.enqueue("eve")
-    for key in ("welcome", "welcome:k"):
-        said = f"bad key '{key}' of a job of .*mail: 'mail:{key}' is a job of the function 'mail:welcome'"
+    for key, taker in (("welcome", "welcome"), ("welcome:k", "welcome"), (0, "0")):
+        said = f"bad key {key!r} of a job of .*mail: 'mail:{key}' is a job of the function 'mail:{taker}'"
         with pytest.raises(BadJobId, match=said):
             mail.set(key, "NOW", "fay")
         with pytest.raises(BadJobId, match=said):
