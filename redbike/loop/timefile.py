@@ -58,7 +58,7 @@ class Timefile:
     def _read_content(self, now: float) -> tuple[bytes | None, str]:
         """Return the content, and why it is invalid; "" if it is not. Raise `FileNotFoundError`."""
         try:
-            content = self._format_content()
+            content = self._read_start()
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -87,7 +87,7 @@ class Timefile:
         self._complaints.clear()
         return True
 
-    def _format_content(self) -> bytes | None:
+    def _read_start(self) -> bytes | None:
         """Return the first bytes of the file; None if it is no regular file."""
         # Not blocking: a FIFO without a writer would hold us for ever.
         handle = os.open(self._place, os.O_RDONLY | os.O_NONBLOCK)
