@@ -172,7 +172,7 @@ def test_it_has_its_own_server_and_state_again_afterwards(own, make, prefix):
 def test_one_that_was_made_in_a_test_is_closed_afterwards_and_follows_the_next_one_unless_it_was_closed(
     make, prefix, client
 ):
-    first = make()
+    first, others = make(), threading.enumerate()
     bike, later = Redbike(Worker(), prefix, client), AsyncRedbike(Worker(), prefix, client)
     asyncio.run(later.set("job:A", "STOP"))
     with Redbike(Worker(), prefix, client) as closed:
@@ -181,7 +181,8 @@ def test_one_that_was_made_in_a_test_is_closed_afterwards_and_follows_the_next_o
     asyncio.run(closed_later.set("job:A", "STOP"))
     asyncio.run(closed_later.close())
     first.close()
-    wait_until(lambda: not any(thread.name.startswith("redbike-call") for thread in threading.enumerate()))
+    own = [thread for thread in threading.enumerate() if thread not in others]
+    wait_until(lambda: not any(thread.is_alive() for thread in own if thread.name.startswith("redbike-call")))
 
     def check_closed(one, asynchronous):
         with pytest.raises(RedbikeError, match="closed"):
