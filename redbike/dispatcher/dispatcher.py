@@ -170,7 +170,7 @@ class Dispatcher:
         self._log_enqueued(store, steps, moved)
         self._surveyed_at = time.monotonic()
         for step in late:
-            self._pipeline.send(self._pack_dispatch(store, step))
+            self._pipeline.send_all([self._pack_dispatch(store, step)])
         survey = store.timeline.read_survey(surveyed)
         self._look_for_gap(survey.now)
         # Redis read its clock in between, so each survey narrows down the offset.

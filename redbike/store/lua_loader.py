@@ -58,6 +58,7 @@ PARTS = (
     "_stop_backfill",  # notes that backfills have ended
     "_write",  # makes the changes
 )
+SAME = ("watch",)  # goes along with `set`, and replies the same each time
 HOT = ("end", "set")  # each run and each job pays for what is in them
 # What these need of followers, groups and backfills: a plain text has `need_full` in place of each.
 LEFT_OUT = (
@@ -73,14 +74,16 @@ class Script:
     """The text of a transition, and the digest by which the server knows it.
 
     `keys` are those of `GIVEN` that it is given, in their order, before the keys of queues. If it `notes_changes`, and
-    a person asks for the change, it is given ``-log`` as its last key. Programs pay nothing for that. `plain` is the
-    same script with its plain text, if it has one: it is given the same, and replies the same, or `NEEDS_FULL`.
+    a person asks for the change, it is given ``-log`` as its last key. Programs pay nothing for that. If it
+    `is_repeatable`, the same call once more changes nothing and replies the same. `plain` is the same script with its
+    plain text, if it has one: it is given the same, and replies the same, or `NEEDS_FULL`.
     """
 
     verb: str
     keys: tuple[str, ...]
     text: str
     notes_changes: bool
+    is_repeatable: bool
     plain: "Script | None" = None
     digest: str = field(init=False)
 
@@ -119,7 +122,9 @@ def _make_script(verb: str, texts: Mapping[str, str]) -> Script:
         used = list_words(code)
         words = {name: word for name, word in WORDS.items() if name in used}
         constants = f"local {', '.join(words)} = {', '.join(map(repr, words.values()))}\n" if words else ""
-        return Script(verb, tuple(keys), f"{shebang}\n{names}{constants}{code}", "log_change" in used, plain)
+        is_repeatable = "is_repeated" in used or "no-writes" in shebang or verb in SAME
+        text = f"{shebang}\n{names}{constants}{code}"
+        return Script(verb, tuple(keys), text, "log_change" in used, is_repeatable, plain)
 
     plain = make(join_parts(verb, texts, is_plain=True)) if verb in HOT else None
     return make(join_parts(verb, texts), plain)

@@ -139,9 +139,9 @@ class Scripts:
 class Pipeline:
     """A connection that one thread keeps. Scripts may be sent over it before earlier ones have been answered.
 
-    After an error the next call gets a new connection. Then nobody knows whether the unanswered scripts have run.
-    While `is_stopping()`, it does not wait for a slot of a cluster that moves. It sends the plain texts of scripts that
-    have one, until the server asks for a full one.
+    If the connection ends, it sends repeatable scripts again. After an error the next call gets a new connection, and
+    nobody knows whether the unanswered scripts have run. While `is_stopping()`, it does not wait for a slot of a
+    cluster that moves. It sends the plain texts of scripts that have one, until the server asks for a full one.
     """
 
     def __init__(self, client: "redis.Redis", is_stopping: Callable[[], bool] = lambda: False) -> None:
@@ -155,10 +155,6 @@ class Pipeline:
     def unanswered(self) -> int:
         """The number of scripts whose reply has not been read."""
         return len(self._sent)
-
-    def send(self, call: Call) -> None:
-        """Send a script; the next `run` returns its reply."""
-        self.send_all([call])
 
     def send_all(self, calls: Iterable[Call]) -> None:
         """Send several scripts; the next `run` returns their replies."""
@@ -182,14 +178,11 @@ class Pipeline:
                 sent, replies = self._receive_all()
                 if [reply for reply in replies if isinstance(reply, Exception)]:
                     self._repeat_refused(sent, replies)
-            except exceptions.ResponseError as error:
-                if self._sent or isinstance(make_refusal(error), Unreachable):
+            except BaseException as error:
+                refusal = isinstance(error, exceptions.ResponseError) and make_refusal(error)
+                if self._sent or not refusal or isinstance(refusal, Unreachable):
                     # Replies may be left in it; or the server may be a replica now, and the name lead to another one.
                     self.drop()
-                raise
-            except BaseException:
-                # Nobody else must read the replies that may be left in it.
-                self.drop()
                 raise
         return [decode_word(reply) for reply in replies]
 
@@ -230,8 +223,7 @@ class Pipeline:
             self._repeat_unknown(sent, replies)
 
     def _repeat_unknown(self, sent: list[Call], replies: list[Any]) -> None:
-        unknown = {call.verb for call, reply in zip(sent, replies, strict=True) if is_unknown(reply)}
-        if unknown:
+        if unknown := {call.verb for call, reply in zip(sent, replies, strict=True) if is_unknown(reply)}:
             self._load(unknown)
             self._repeat(sent, replies, is_unknown)
 
@@ -245,10 +237,8 @@ class Pipeline:
 
     def _load(self, verbs: Iterable[str]) -> None:
         """Make these scripts known to the server at the end of this line, and to no other."""
-        for verb in verbs:
-            self.line.send(pack(["SCRIPT", "LOAD", self._choose_text(verb).text]))
-        for _ in range(self.line.pending):
-            reply = self.line.receive()
+        self.line.send(*(pack(["SCRIPT", "LOAD", self._choose_text(verb).text]) for verb in verbs))
+        for reply in [self.line.receive() for _ in range(self.line.pending)]:
             if isinstance(reply, Exception):
                 raise reply
 
@@ -257,13 +247,26 @@ class Pipeline:
         return full.plain if full.plain and time.monotonic() > self._full_until else full
 
     def _send(self, call: Call) -> None:
-        self.line.send(pack_call(call, self._choose_text(call.verb)))
         self._sent.append(call)
+        try:
+            self.line.send(pack_call(call, self._choose_text(call.verb)))
+        except exceptions.ConnectionError:
+            self._send_again()
+
+    def _send_again(self) -> None:
+        # If nothing is pending, it could not connect: it must not wait twice for a server that is away.
+        if not (self.line.pending and all(SCRIPTS[call.verb].is_repeatable for call in self._sent)):
+            raise
+        self.line.drop()
+        self.line.send(*(pack_call(call, self._choose_text(call.verb)) for call in self._sent))
 
     def _receive_all(self) -> tuple[list[Call], list[Any]]:
-        sent = self._sent
-        replies = [self.line.receive() for _ in sent]
-        self._sent = []
+        try:
+            replies = [self.line.receive() for _ in self._sent]
+        except exceptions.ConnectionError:
+            self._send_again()
+            replies = [self.line.receive() for _ in self._sent]
+        sent, self._sent = self._sent, []
         return sent, replies
 
 
@@ -279,8 +282,7 @@ def needs_full(reply: Any) -> bool:
 
 def pack_call(call: Call, script: Script | None = None) -> bytes:
     """Return the call as the server reads it, with this text of the script, or the full one."""
-    digest = (script or SCRIPTS[call.verb]).digest
-    head = _pack_head(digest, call.keys, 1 + len(call.packed)) + pack_word(call.given)
+    head = _pack_head((script or SCRIPTS[call.verb]).digest, call.keys, 1 + len(call.packed)) + pack_word(call.given)
     return b"".join([head, *map(pack_bytes, call.packed)]) if call.packed else head
 
 

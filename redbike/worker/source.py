@@ -214,7 +214,7 @@ class Source:
             # The thread that splits batches was faster.
             return
         try:
-            self._pipeline.send(self.store.runs.pack_end(ended))
+            self._pipeline.send_all([self.store.runs.pack_end(ended)])
         except Unreachable:
             # A worker that was killed now would have all of them run again: so no further one before they are ended.
             self.end([], patience=patience)

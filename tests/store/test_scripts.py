@@ -1,14 +1,18 @@
 """How scripts get to the server over a connection that is kept."""
 
 import os
+import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 import redis
 
+from redbike import Redbike, RoundRobin
 from redbike.connection.client import connect
 from redbike.errors import NoSuchJob, ServerError, Unreachable
-from redbike.loop.worker_class import RoundRobin
 from redbike.store.jobs import JobToSet
 from redbike.store.run import Poll
 from redbike.store.scripts import Pipeline, name_wrong_key
@@ -164,3 +168,103 @@ def test_a_key_that_is_put_right_meanwhile_is_not_named_and_an_error_of_another_
     said = "WRONGTYPE Operation against a key" if is_put_right else "ERR no such thing as WRONGTYPE"
     error = redis.ResponseError(said)
     assert name_wrong_key(client, [(store.keys.timeline, "zset")], error) is error
+
+
+class Proxy:
+    """Leads to the server at the socket `target`. Instead of the next reply, it does what is `planned` and hangs up."""
+
+    def __init__(self, path, target):
+        self.planned, self._target = [], target
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self):
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _serve(self):
+        with suppress(OSError):
+            while True:
+                near, far = self._listener.accept()[0], socket.socket(socket.AF_UNIX)
+                far.connect(self._target)
+                for ends in ((near, far, []), (far, near, self.planned)):
+                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+
+    def _pass_on(self, source, target, planned):
+        with suppress(OSError):
+            while (data := source.recv(65536)) and not planned:
+                target.sendall(data)
+            if planned:
+                planned.pop()()
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def proxy(server_url, tmp_path):
+    proxy = Proxy(tmp_path / "proxy", server_url.removeprefix("unix://"))
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def cut(prefix, proxy, tmp_path):
+    """A store behind the proxy, which is connected and knows the scripts."""
+    with connect(f"unix://{tmp_path}/proxy") as own:
+        store = Store(own, prefix, RoundRobin("A").queue_for).noted_as("me@here")
+        store.jobs.set([JobToSet("there:A", "STOP", None, False, "work-A", options='{"start-within":9}')])
+        store.jobs.run(["there:A"])
+        yield store
+
+
+class Noting(RoundRobin):
+    ran: list[str]
+
+    def work(self, jobid):
+        self.ran.append(jobid)
+
+
+NOW = JobToSet("job:A", "NOW", "now", True, "work-A")
+REPEATED = {
+    "set": lambda store: store.jobs.set([NOW]),
+    "set what alerts": lambda store: store.jobs.set([replace(NOW, options='{"start-within":9}')]),
+    "set many": lambda store: store.jobs.set([replace(NOW, jobid=jobid) for jobid in ("job:A", *map(str, range(300)))]),
+    "run": lambda store: store.jobs.run(["there:A"]),
+}
+
+
+@pytest.mark.parametrize("operation", REPEATED)
+def test_a_request_whose_reply_was_lost_is_sent_again_and_acts_once(client, prefix, proxy, cut, operation):
+    """Also if the job has been run by then."""
+    worker = Noting("A")
+    worker.ran = []
+    other = Redbike(worker, prefix, client)
+    assert other.work_one() == "there:A"
+    proxy.planned.append(other.work_one)
+    REPEATED[operation](cut)
+    assert proxy.planned == []
+    jobs = 301 if operation == "set many" else 1
+    while other.work_one():
+        pass
+    noted = [entry for entry in other.log() if entry.action == operation[:3]]
+    assert len(worker.ran) == len(noted) == jobs + 1
+
+
+def test_what_would_answer_otherwise_the_second_time_is_not_sent_again(proxy, cut):
+    with pytest.raises(NoSuchJob):
+        cut.jobs.unset("other:A")
+    proxy.planned.append(lambda: None)
+    with pytest.raises(Unreachable):
+        cut.jobs.unset("there:A")
+    with pytest.raises(NoSuchJob):
+        cut.jobs.unset("there:A")
+
+
+def test_a_server_that_has_gone_is_not_waited_for(proxy, cut):
+    proxy.planned.append(proxy.close)
+    with pytest.raises(Unreachable, match="Connection refused"):
+        cut.jobs.set([NOW])
