@@ -33,7 +33,7 @@ def change_options(
     setter, schedule = Setter(store, settings, warn), parse_stored(state.schedule)
     now = setter.read_clock()
     request = Request(
-        jobid, schedule, queue, now, now, False, changes, stays=True, must_exist=True, known=state.options
+        jobid, schedule, queue, now, now, False, changes, stays=True, found=state.schedule, known=state.options
     )
     if error := setter.set_requests({jobid: request}, from_now=True)[jobid].error:
         raise error

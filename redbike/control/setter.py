@@ -24,6 +24,7 @@ from redbike.loop.steps import log_set
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
+from redbike.schedule.parser import parse_stored
 from redbike.store.agreed import Neighbours
 from redbike.store.backfill import check_stored
 from redbike.store.enums import Event
@@ -252,23 +253,21 @@ class Setter:
         self._every_host.spread(bases)
 
     def _decide_again(
-        self,
-        requests: dict[str, Request],
-        jobs: dict[str, JobToSet],
-        refused: list[Refused],
-        from_now: bool,
-        step: int,
+        self, requests: dict[str, Request], jobs: dict[str, JobToSet], refused: list[Refused], from_now: bool, step: int
     ) -> None:
         """Set the jobs that were left as they are, with what was found."""
         ahead = 0.0  # seconds, ever more, as a schedule may be faster than the way to the server
         while refused:
             for job, why, detail in refused:
                 request = requests[job.jobid]
-                if why == "options":
+                if why in ("options", "schedule"):
                     try:
-                        request.known = check_stored(job.jobid, detail)
+                        if why == "options":
+                            request.known = check_stored(job.jobid, detail)
+                        else:
+                            request.schedule, request.found = parse_stored(detail), detail
                         jobs[job.jobid] = request.make_job(self.settings)
-                    except BadJobId as error:
+                    except (BadJobId, BadSchedule) as error:
                         job.error = error
                 elif why == "queue":
                     job.queue = request.queue = detail

@@ -38,7 +38,7 @@ class Request:
     is_given: bool  # whether the user has said from when occurrences count
     changes: OptionChanges = NO_CHANGES  # of the options and the data
     stays: bool = False  # this is the schedule that the job has: only its options, data and group are set
-    must_exist: bool = False  # it is not set if it is no job by then
+    found: str = ""  # it is not set if it has another schedule than this by then, or none
     wants_run: bool = False  # the job is to run again, even if it has failed for good
     membership: str | None = None  # the record of whose row it is; None leaves it as it is
     known: str = ""  # the options that the job has, as far as is known: most jobs have none
@@ -75,7 +75,7 @@ class Request:
             self.queue,
             SetMode.KEEP_SCHEDULE if self.stays and not new_jitter else self._choose_mode(keeps_place),
             anchor_span=schedule.anchor_span if keeps_place else None,
-            must_exist=self.must_exist,
+            found=self.found,
             known=self.known,
             options=None if options == self.known else options,
             new_jitter=new_jitter,

@@ -48,7 +48,7 @@ class JobToSet:
     mode: SetMode = SetMode.REPLACE
     # How many bytes come before and after an anchor that was just put in. Another anchor makes no other schedule.
     anchor_span: tuple[int, int] | None = None
-    must_exist: bool = False  # it is not set if it is no job
+    found: str = ""  # it is not set if it has another schedule than this, or none any more
     known: str = ""  # the options, as they are stored, with which `due` was computed
     options: str | None = None  # what becomes of them; None leaves them as they are, "" is none
     new_jitter: bool = False  # they change the due times of its schedule, so it does not keep its place
@@ -78,10 +78,10 @@ class Refused(NamedTuple):
     """A job that was left as it is, and why."""
 
     job: JobToSet
-    # options: it has others than known; queue: it waits in another one; due: its due time has passed meanwhile; cycle:
-    # it would wait for itself; missing: it is no job
-    why: Literal["options", "queue", "due", "cycle", "missing"]
-    detail: str  # those options, that queue, or the jobs from itself to itself, with newlines between
+    # options: it has others than known; schedule: it has another one than found; queue: it waits in another one; due:
+    # its due time has passed meanwhile; cycle: it would wait for itself; missing: it is no job
+    why: Literal["options", "schedule", "queue", "due", "cycle", "missing"]
+    detail: str  # those options, that schedule or queue, or the jobs from itself to itself, with newlines between
 
 
 @dataclass(slots=True)
@@ -246,14 +246,14 @@ def _format_job(job: JobToSet, queue: int) -> dict[str, Any]:
     given: dict[str, Any] = {"id": job.jobid, "schedule": job.schedule, "queue": queue}
     if job.due is not None:
         given["due"] = job.due
-    for name in ("once", "new_jitter", "must_exist"):
+    for name in ("once", "new_jitter"):
         if getattr(job, name):
             given[name] = True
     if job.mode != SetMode.REPLACE:
         given["mode"] = job.mode
     if job.anchor_span is not None:
         given["span"] = job.anchor_span
-    for name in ("known", "paused", "skipped", "follows"):
+    for name in ("found", "known", "paused", "skipped", "follows"):
         if value := getattr(job, name):
             given[name] = value
     for name in ("options", "data", "group"):

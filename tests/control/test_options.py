@@ -4,6 +4,7 @@ import pytest
 
 from redbike import NoSuchJob, Redbike
 from redbike.control.options import change_options
+from redbike.schedule.jitter import compute_jitter
 from tests.verbs import Quiet
 
 JOB = "job:A"
@@ -29,3 +30,14 @@ def test_an_empty_record_of_options_counts_as_none(client, prefix):
         assert bike.backfill(JOB, 1, 7200).dues == [7200]
         assert bike.set(JOB, "EVERY:2h@0", retries=3)
         assert bike.tell(JOB)["options"] == {"retries": 3}
+
+
+@pytest.mark.parametrize("changes", [{"spread": "10m"}, {"retries": 3}])
+def test_a_schedule_that_is_set_while_options_change_stays(client, prefix, changes):
+    with Redbike(Quiet(), prefix, client) as bike:
+        bike.sync([(JOB, "0 3 * * *")], group="my.csv")
+        change_options(bike.store, bike.settings, JOB, lambda _: bike.set(JOB, "30 5 * * *"), **changes)
+        told = bike.tell(JOB)
+        assert (told["schedule"], list(told["options"])) == ("30 5 * * *", list(changes))
+        jitter = compute_jitter(JOB, 600) if "spread" in changes else 0
+        assert told["next_run"] % 86400 == pytest.approx(5.5 * 3600 + jitter)

@@ -3,7 +3,8 @@
 
 -- Returns why it is left as it is, and what; nil if it is not.
 local function refusal(job, home, own, before)
-  if job.must_exist and not before then return 'missing', '' end
+  if job.found and not before then return 'missing', '' end
+  if job.found and before ~= job.found then return 'schedule', before end
   local is_other = (own or '') ~= (job.known or '') and (own or false) ~= job.options
   if is_other then return 'options', own or '' end
   if home and home ~= queue[job.queue].name then return 'queue', home end

@@ -7,7 +7,7 @@
 --        asked for; queues: their own; jobs, none of them twice, each of id, schedule, queue: its
 --        number, and where they apply
 --          due: a time, or 'now'; without it the job does not run
---          mode: see SetMode in jobs.py; must_exist: it is not set if it is no job
+--          mode: see SetMode in jobs.py; found: the schedule without which it is not set
 --          once: it is owed if it comes due while it is in flight
 --          known: the options for which its due time was computed
 --          options: what becomes of them, or false; data: the same, but unconditionally
@@ -17,9 +17,9 @@
 --          skipped: {reason: how many occurrences before the due time do not run}
 --          paused: the record of the pause that a job that is new has at once, with nothing held
 --          span: how many bytes stand before and after an anchor that is new
--- returns {'ok', job, why, what, …}: those that were left as they are: they have other options than
---         known ('options', those), wait in another queue ('queue', that), are due now ('due', ''),
---         are none ('missing', ''), or wait for themselves ('cycle', all of that, by newlines)
+-- returns {'ok', job, why, what, …}: those that were left as they are: they have other options
+--         ('options', those), another 'schedule' (that) or 'queue' in which they wait (that), are
+--         'due' now (''), 'missing' (''), or wait for themselves ('cycle', all of it, by newlines)
 
 -- Phase 1: what is there.
 local ids, texts, calm, changed, reply = {}, {}, {}, {}, {'ok'}
