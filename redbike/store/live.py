@@ -7,6 +7,7 @@ replies how many listen. As long as that is nobody, it sends nothing else.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +16,8 @@ import redis
 from redbike.connection.refusals import translate_errors
 from redbike.store.entries import read_entry
 from redbike.store.history import PastRun, read_run
-from redbike.store.namespace import Part
+from redbike.store.listening import Listener
 from redbike.store.records import decode
-
-LOOK = 1.0  # seconds after which a listener looks whether it is over
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class Printed:
     time: float  # epoch seconds, by the clock of who listens
 
 
-class LiveOutput(Part):
+class LiveOutput(Listener):
     """Sends what runs print, and listens to it."""
 
     def is_watched(self) -> bool:
@@ -54,34 +53,24 @@ class LiveOutput(Part):
     def listen(
         self, jobids: Sequence[str], is_over: Callable[[], bool] = lambda: False
     ) -> Iterator[Printed | PastRun | None]:
-        """Listen from now on: yield what jobs print, and their runs that end; None at least each `LOOK` seconds.
+        """Listen from now on: yield what jobs print, and their runs that end; None at least once a second.
 
-        Raise `Unreachable` where the server is away.
+        Raise `Unreachable` where the server is away, and `BadConfig` where the jobs have left for other shards.
         """
-        client, keys = self._namespace.client, self._namespace.keys
-        channels = [keys.outputs, keys.journal, *map(self._name_channel, jobids)]
-        with translate_errors():
-            subscription = client.pubsub()
-            subscription.ssubscribe(*channels)
-            for _ in channels:
-                # Only what happens after the server has said so is heard.
-                subscription.parse_response()
-        return self._receive(subscription, frozenset(jobids), is_over)
+        keys = self._namespace.keys
+        subscription = self._subscribe(keys.outputs, keys.journal, *map(self._name_channel, jobids))
+        return self._read(subscription, frozenset(jobids), is_over)
 
-    def _receive(
+    def _read(
         self, subscription: Any, jobids: frozenset[str], is_over: Callable[[], bool]
     ) -> Iterator[Printed | PastRun | None]:
         keys = self._namespace.keys
-        try:
-            with translate_errors():
-                while not is_over():
-                    message = subscription.get_message(timeout=LOOK)
-                    if not message or message["type"] != "smessage":
-                        yield None
-                    elif (channel := decode(message["channel"])) == keys.journal:
-                        runs = (run for run in read_entry(message["data"]) or () if not isinstance(run, str))
-                        yield from (read_run(run.jobid, run.packed, run.worker) for run in runs if run.jobid in jobids)
-                    elif channel != keys.outputs:
-                        yield Printed(channel[len(keys.outputs) + 1 :], message["data"], time.time())
-        finally:
-            subscription.close()
+        with closing(self._receive(subscription, is_over)) as messages:
+            for message in messages:
+                if not message or message["type"] != "smessage":
+                    yield None
+                elif (channel := decode(message["channel"])) == keys.journal:
+                    runs = (run for run in read_entry(message["data"]) or () if not isinstance(run, str))
+                    yield from (read_run(run.jobid, run.packed, run.worker) for run in runs if run.jobid in jobids)
+                elif channel != keys.outputs:
+                    yield Printed(channel[len(keys.outputs) + 1 :], message["data"], time.time())

@@ -9,15 +9,16 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from redbike.connection.refusals import translate_errors
-from redbike.errors import BadConfig, RedbikeError, ServerError, Unreachable
+from redbike.errors import BadConfig, RedbikeError
 from redbike.store.entries import read_entry
 from redbike.store.history import PastRun, read_run
+from redbike.store.listening import Listener
 from redbike.store.names import is_jobid
 from redbike.store.namespace import Part, make_tag
 from redbike.store.records import MOMENT, decode
@@ -34,8 +35,6 @@ _UNTIL = re.compile(r"\A(|all |queue .*? )until (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\
 _KEEPS = re.compile(r"[a-z-]+: |data changed", re.ASCII)
 _SPREADS = re.compile(r"(?:\A|[,;] )spread: ", re.ASCII)
 _TIME = re.compile(rb'\["(%b)"' % MOMENT.encode(), re.ASCII)
-ASK, PATIENCE = 10.0, 5.0  # seconds of silence after which a listener asks the server, and then waits for its answer
-LOOK = 1.0  # seconds after which a listener looks whether it is over
 REST = 0.1  # seconds for which it does not listen to runs that nobody wants
 
 
@@ -208,87 +207,41 @@ def check_who(who: str | None, subject: str = "noted_as") -> str | None:
     raise BadConfig(f"bad {subject} {who!r:.80}: one line of 1 to {MAX_WHO} characters is needed")
 
 
-class Silence:
-    """How long a server has been silent: one that hangs, or a network that drops everything, closes no connection."""
-
-    def __init__(self) -> None:
-        self._since = time.monotonic()
-        self._asked: float | None = None
-
-    def asks(self) -> bool:
-        """Return whether the server is to be asked whether it is there. Raise `Unreachable` if it does not answer."""
-        now = time.monotonic()
-        if self._asked is not None and now - self._asked > PATIENCE:
-            raise Unreachable("the server does not answer")
-        if self._asked is None and now - self._since > ASK:
-            self._asked = now
-            return True
-        return False
-
-
-class Events(Part):
+class Events(Listener):
     """Listens to what happens under the prefix."""
 
     def listen(
         self, wants: Callable[[], bool] | None = None, is_over: Callable[[], bool] = lambda: False
     ) -> Iterator[PastRun | LogEntry]:
-        """Listen from now on; yield what happens, until `is_over`, which is asked each `LOOK` seconds at least.
+        """Listen from now on; yield what happens, until `is_over`, which is asked at least once a second.
 
         Raise `Unreachable` where the server is away, and `BadConfig` where the jobs have left for other shards.
 
         `wants` is asked before it reads runs that have ended together. After a no, it does not listen to runs for
         `REST` seconds. Those that end meanwhile are not heard, and cost nobody anything.
         """
-        client, keys = self._namespace.client, self._namespace.keys
-        channels = [keys.journal, keys.log]
-        self._check_place()
-        with translate_errors():
-            subscription = client.pubsub()
-            subscription.ssubscribe(*channels)
-            for _ in channels:
-                # Only what happens after the server has said so is heard.
-                subscription.parse_response()
-        return self._receive(subscription, wants, is_over)
+        subscription = self._subscribe(self._namespace.keys.journal, self._namespace.keys.log)
+        return self._read(subscription, wants, is_over)
 
-    def _receive(
+    def _read(
         self, subscription: Any, wants: Callable[[], bool] | None, is_over: Callable[[], bool]
     ) -> Iterator[PastRun | LogEntry]:
         journal, is_resting = self._namespace.keys.journal, False
-        silence = Silence()
-        try:
-            with translate_errors():
-                while not is_over():
-                    message = subscription.get_message(timeout=LOOK)
-                    if not message:
-                        if silence.asks():
-                            subscription.ping()
-                            self._check_place()
-                        continue
-                    silence = Silence()
-                    if message["type"] == "ssubscribe":
-                        is_resting = False
-                    if message["type"] != "smessage":
-                        continue
-                    if decode(message["channel"]) != journal:
-                        yield from reversed(list(parse_entry(message["data"]) or ()))
-                    elif is_resting:
-                        pass
-                    elif wants is None or wants():
-                        runs = (run for run in read_entry(message["data"]) or () if not isinstance(run, str))
-                        yield from (read_run(run.jobid, run.packed, run.worker) for run in runs)
-                    else:
-                        is_resting = True
-                        subscription.sunsubscribe(journal)
-                        time.sleep(REST)
-                        subscription.ssubscribe(journal)
-        finally:
-            subscription.close()
-
-    def _check_place(self) -> None:
-        """Raise `BadConfig` if the jobs have left for other shards: nothing is ever heard here again."""
-        try:
-            self._namespace.ask("hlen", self._namespace.keys.statuses)
-        except Unreachable:
-            raise
-        except ServerError:
-            pass  # who may not ask, or finds a damaged key, listens all the same
+        with closing(self._receive(subscription, is_over)) as messages, translate_errors():
+            for message in messages:
+                if message and message["type"] == "ssubscribe":
+                    is_resting = False
+                if not message or message["type"] != "smessage":
+                    continue
+                if decode(message["channel"]) != journal:
+                    yield from reversed(list(parse_entry(message["data"]) or ()))
+                elif is_resting:
+                    pass
+                elif wants is None or wants():
+                    runs = (run for run in read_entry(message["data"]) or () if not isinstance(run, str))
+                    yield from (read_run(run.jobid, run.packed, run.worker) for run in runs)
+                else:
+                    is_resting = True
+                    subscription.sunsubscribe(journal)
+                    time.sleep(REST)
+                    subscription.ssubscribe(journal)

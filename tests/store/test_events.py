@@ -7,7 +7,7 @@ import pytest
 from redbike import LogEntry, PastRun, Redbike
 from redbike.control.moving import Mover
 from redbike.errors import BadConfig, ServerError, Unreachable
-from redbike.store import log
+from redbike.store import listening
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import LEASE
 from tests.states import QUEUE
@@ -117,29 +117,36 @@ def test_who_may_not_publish_does_all_else(client, server_url, prefix, caplog):
         client.acl_deluser("silent")
 
 
-def test_a_server_that_says_nothing_is_asked_and_is_away_if_it_does_not_answer(bike, monkeypatch):
-    monkeypatch.setattr("redbike.store.log.LOOK", 0.05)
-    monkeypatch.setattr("redbike.store.log.ASK", 0.1)
-    events = bike.store.events.listen(is_over=lambda: len(asked) > 3)
-    asked, ask = [], log.Silence.asks
-    monkeypatch.setattr(log.Silence, "asks", lambda self: ask(self) and not asked.append(self))
-    assert list(events) == [], "it has answered each time"
-    monkeypatch.setattr("redbike.store.log.PATIENCE", 0.2)
-    events = bike.store.events.listen()
-    monkeypatch.setattr(log, "ASK", 0.0)
+LISTEN = {
+    "events": lambda bike, is_over=lambda: False: bike.store.events.listen(is_over=is_over),
+    "live": lambda bike, is_over=lambda: False: filter(None, bike.store.live.listen(["job:A"], is_over)),
+}
+
+
+@pytest.mark.parametrize("what", LISTEN)
+def test_a_server_that_says_nothing_is_asked_and_is_away_if_it_does_not_answer(bike, monkeypatch, what):
+    monkeypatch.setattr(listening, "LOOK", 0.05)
+    monkeypatch.setattr(listening, "ASK", 0.1)
+    heard = LISTEN[what](bike, lambda: len(asked) > 3)
+    asked, ask = [], listening.Silence.asks
+    monkeypatch.setattr(listening.Silence, "asks", lambda self: ask(self) and not asked.append(self))
+    assert list(heard) == [], "it has answered each time"
+    monkeypatch.setattr(listening, "PATIENCE", 0.2)
+    heard = LISTEN[what](bike)
+    monkeypatch.setattr(listening, "ASK", 0.0)
     monkeypatch.setattr("redis.client.PubSub.ping", lambda self: None)
     with pytest.raises(Unreachable, match="does not answer"):
-        next(events)
+        next(heard)
 
 
-@pytest.mark.parametrize("shards", [1, 4])
-def test_who_listens_while_the_jobs_move_to_other_shards_is_told(client, prefix, monkeypatch, shards):
-    monkeypatch.setattr(log, "LOOK", 0.05)
-    monkeypatch.setattr(log, "ASK", 0.1)
+@pytest.mark.parametrize(("shards", "what"), [(1, "events"), (4, "events"), (1, "live")])
+def test_who_listens_while_the_jobs_move_to_other_shards_is_told(client, prefix, monkeypatch, shards, what):
+    monkeypatch.setattr(listening, "LOOK", 0.05)
+    monkeypatch.setattr(listening, "ASK", 0.1)
     with Redbike(Telling("A"), prefix, client, shards=shards) as bike:
         bike.set("job:A", "NOW")
-        events = bike.events()
+        heard = LISTEN[what](bike)
         Mover(client, prefix).move(2)
-        for listen in (lambda: events, bike.events):
+        for listen in (lambda bike: heard, LISTEN[what]):
             with pytest.raises(BadConfig, match=rf"^bad shards {shards}: .* have moved to 2 shards: write the number"):
-                next(listen())
+                next(listen(bike))
