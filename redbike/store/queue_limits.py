@@ -86,12 +86,14 @@ class QueueLimiter(Part):
     def open(self, name: str, resume: bool = False) -> bool:
         """End a pause that is over, or any with `resume`, and wake workers; return False if there was no pause."""
         given = {"detail": _describe(name), "resume": resume}
-        was_paused = bool(self._namespace.run("open", _list_queue(name), **given)[0] == "ok")
+        word, *new = self._namespace.run("open", _list_queue(name), **given)
+        if new:
+            self.count_flying(name)
         if not name:
             # Their workers were not woken while everything was paused.
             for queue in self.list_queues():
                 self.open(queue)
-        return was_paused
+        return bool(word == "ok")
 
     def limit(
         self,
@@ -122,6 +124,7 @@ class QueueLimiter(Part):
     def count_flying(self, name: str) -> None:
         """Give each job a slot that is in flight from the queue `name`, which is limited from now on."""
         self.rebuild_slots(name, self._list_flying(name))
+        self._namespace.run("rebuild_slots", [name], jobs=[], last=True)
 
     def rebuild_slots(self, name: str, jobids: Sequence[str]) -> None:
         """Give each of `jobids` a slot that is in flight from the queue `name`, and take it from the others."""

@@ -1,6 +1,7 @@
 """Limits: queues and everything are paused, opened and limited, straight at the scripts; time is an argument."""
 
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -128,6 +129,34 @@ def test_as_many_are_in_flight_as_the_limit_says_and_an_end_wakes_a_worker(store
     end_all(store, runs[:1], NOW + 2)
     assert has_token(store)
     assert take_all(store, NOW + 3) == ["0002:A"]
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_nothing_is_taken_before_what_is_in_flight_counts(store, monkeypatch, dies):
+    """If whoever sets the limit dies in between, a dispatcher counts."""
+    fill(store, 3)
+    runs, limiter = take_runs(store, NOW, most=1), store.at(NOW).queue_limits
+    count = limiter.count_flying
+
+    def count_late(name):
+        assert take_all(store, NOW) == []
+        if dies:
+            raise KeyboardInterrupt
+        count(name)
+
+    monkeypatch.setattr(limiter, "count_flying", count_late)
+    with suppress(KeyboardInterrupt):
+        limiter.limit(QUEUE, at_once=1)
+    if dies:
+        limiter.limit(QUEUE, rate=(100, 1))
+        assert take_all(store, NOW) == []
+        assert survey(store.at(NOW + 2)).timers == [f"queue:{QUEUE}"]
+        store.at(NOW + 2).queue_limits.open(QUEUE)
+    assert has_token(store)
+    assert take_all(store, NOW + 3) == []
+    end_all(store, runs, NOW + 4)
+    assert take_all(store, NOW + 5) == ["0001:A"]
     assert list(fsck(store)) == []
 
 

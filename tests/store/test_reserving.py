@@ -23,6 +23,7 @@ def timer(store):
 
 def test_each_reservation_ends_by_itself_and_the_first_end_is_told(store):
     store.at(NOW).queue_limits.limit(QUEUE, at_once=2)
+    store.client.delete(store.keys.timers)  # that of the new limit
     assert reserve(store, "one", 10.0)
     assert reserve(store, "two", 20.0)
     assert (held(store), timer(store)) == ({"one": NOW + 10, "two": NOW + 20}, NOW + 10)

@@ -4,7 +4,8 @@
 --       removed.
 -- keys   wakeup, queue_limits, timers, _write
 -- given  queues: the queue, or none; resume: whether the pause is ended
--- returns {'ok'}, or {'unchanged'} if there was no pause
+-- returns {'ok'}, or {'unchanged'} if there was no pause; and 'new' if those in flight are to
+--         get slots, as whoever has set a limit may have died
 local home, limiter = queue[1], make_limiter(true)
 local name = home and home.name or ''
 local limits = limiter.limits_of(name)
@@ -20,7 +21,9 @@ end
 local kept_until = limits.last and (tonumber(limits.last.ended) or 0) + limiter.KEPT
 if kept_until and kept_until <= now then limits.last, kept_until, changed = nil, nil, true end
 change('ZREM', timers, {'queue:' .. name})
-local instant = math.min(limiter.end_of_pause(limits), kept_until or math.huge)
+local is_new = limits.moving and not limits.epoch
+local instant = is_new and now + 2 or math.huge
+instant = math.min(instant, limiter.end_of_pause(limits), kept_until or math.huge)
 if instant < math.huge then change('ZADD', timers, {stamp(instant), 'queue:' .. name}) end
 if not next(limits) then
   change('HDEL', queue_limits, {name})
@@ -32,4 +35,4 @@ if home and call('LLEN', home.list) > 0 then
   home.limits = limits
   wake(home)
 end
-return write({was_paused and 'ok' or 'unchanged'})
+return write({was_paused and 'ok' or 'unchanged', is_new and 'new' or nil})

@@ -1,17 +1,23 @@
 #!lua flags=allow-oom
 -- rebuild_slots: the slots of a queue with a limit → those of its runs in flight, as far as these
---                jobs go.
--- keys   running, slots, _write
--- given  queues: the queue; jobs
+--                jobs go. With the last of them, jobs are taken from a queue that has a new limit.
+-- keys   running, queue_limits, slots, _write
+-- given  queues: the queue; jobs; last: whether there are no more
 -- returns {'ok', how many of them have a slot}
 local name, taken, free = queue[1].name, {}, {}
 local limiter = make_limiter(true)
-local limited = limiter.limits_of(name).at_once
-for i, record in ipairs(call('HMGET', running, unpack(given.jobs))) do
+local limits = limiter.limits_of(name)
+local records = given.jobs[1] and call('HMGET', running, unpack(given.jobs)) or {}
+for i, record in ipairs(records) do
   local run = run_of(record)
-  local slot = limiter.slot_of(name, given.jobs[i])
-  if limited and run and run.home == name then note(taken, 0, slot) else free[#free + 1] = slot end
+  local slot, is_own = limiter.slot_of(name, given.jobs[i]), run and run.home == name
+  if limits.at_once and is_own then note(taken, 0, slot) else free[#free + 1] = slot end
 end
 if #taken > 0 then change('ZADD', slots, taken) end
 if #free > 0 then change('ZREM', slots, free) end
+if given.last and limits.moving and not limits.epoch then
+  limits.moving = nil
+  change('HSET', queue_limits, {name, limiter.record_of(limits)})
+  token(queue[1].wake)
+end
 return write({'ok', #taken / 2})
