@@ -31,7 +31,7 @@ class QueueController:
         check_queue_name(queue)
         return find_queue(self.worker, queue, self.store.queue_limits.list_queues())
 
-    def _find_held(self, queue: str) -> str:
+    def find_held(self, queue: str) -> str:
         """`find_queue` of one that is to be held. Raise `BadQueueName` for one in which no job can wait."""
         name = self.find_queue(queue)
         if is_base(name) and name not in self.store.queue_limits.find_used([name]):
@@ -48,7 +48,7 @@ class QueueController:
         With `every` and `lasting`, pause it for so long at each time of a schedule, see `pause`. Then return False if
         that takes the place of another blackout.
         """
-        return self._pause(self._find_held(queue), until, reason, every, lasting)
+        return self._pause(self.find_held(queue), until, reason, every, lasting)
 
     def resume_queue(self, queue: str, *, every: bool = False) -> bool:
         """Resume a queue. Return False if it was not paused. With `every`, end its blackout, or return False."""
@@ -111,7 +111,7 @@ class QueueController:
         if unknown := limits.keys() - LIMITS:
             raise TypeError(f"no limit {sorted(unknown)[0]!r}: {' and '.join(LIMITS)} are limits")
         given: dict[str, Any] = {key: LIMITS[key](value) or False for key, value in limits.items()}
-        name = self._find_held(queue) if any(given.values()) else self.find_queue(queue)
+        name = self.find_held(queue) if any(given.values()) else self.find_queue(queue)
         if given:
             self.store.queue_limits.limit(name, **given)
         return self.store.queue_limits.read(name)

@@ -421,6 +421,7 @@ def test_what_is_no_order_is_quoted(bike, browser):
             ({"action": "run", "of": "me"}, "bad of 'me'"),
             ({"action": "run", "id": "x\x00"}, "control characters"),
             ({"action": "pause", "of": "queue", "name": "inflight-x"}, "bad queue name"),
+            ({"action": "pause", "of": "queue", "name": "A@all"}, "bad queue name 'work-A@all': no job waits there"),
         ):
             page = browser.post([*keys(browser), *fields.items()])
             assert (page.status, message in page.text) == (400, True), page.text

@@ -48,7 +48,8 @@ def _act_on_queue(sent: Sent, order: Order, given: Given, clock: Clock) -> Respo
     steerer = sent.make_steerer()
     target = order.target
     if target.of == "queue":
-        target = replace(target, queue=steerer.queues.find_queue(target.queue))
+        find = steerer.queues.find_held if order.action == "pause" else steerer.queues.find_queue
+        target = replace(target, queue=find(target.queue))
     # Only a rehearsal sends the digest of the pause that it was about.
     pause = steerer.store.queue_limits.read(target.queue).pause if order.digest else None
     is_other = bool(order.digest) and order.digest != make_pause_digest(pause)
