@@ -14,6 +14,7 @@ from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_expiry, give
 from redbike.loop.policies import decide_done, decide_unwanted
 from redbike.loop.resuming import decide_resumed
 from redbike.queries.outlook import Outlook, make_run, read_due
+from redbike.schedule.moments import is_same_text
 from redbike.store.enums import Left, Skip
 from redbike.store.inspected import JobState
 from redbike.store.jobs import JobToSet
@@ -293,8 +294,4 @@ def set_due(state: JobState, job: JobToSet) -> JobState:
 
 def is_same(job: JobToSet, before: str | None) -> bool:
     """Tell whether a job has this schedule already; another anchor makes no other one, see ``lua/set.lua``."""
-    if before is None or job.anchor_span is None:
-        return before == job.schedule
-    new, old = job.schedule.encode(), before.encode(errors="surrogateescape")
-    head, tail = job.anchor_span
-    return len(old) > head + tail and old[:head] == new[:head] and (not tail or old[-tail:] == new[-tail:])
+    return before is not None and is_same_text(job.schedule, before, job.anchor_span)

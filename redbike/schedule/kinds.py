@@ -19,6 +19,7 @@ from redbike.schedule.moments import (
     format_duration,
     format_moment,
     format_utc,
+    is_same_text,
     parse_duration,
     parse_timestamp,
 )
@@ -83,10 +84,7 @@ class Schedule(ABC):
 
     def is_stored_as(self, text: str) -> bool:
         """Tell whether `text`, a stored schedule, means the same as this one; the anchor is not compared."""
-        if self.anchor_span is None:
-            return text == self.text
-        head, tail = (self.text[: self.anchor_span[0]], self.text[len(self.text) - self.anchor_span[1] :])
-        return len(text) > len(head) + len(tail) and text.startswith(head) and text.endswith(tail)
+        return is_same_text(self.text, text, self.anchor_span)
 
     def exclude(self, days: Iterable[int]) -> str:
         """Return a text of the same schedule without its runs on these days (since 1970-01-01), in its zone.

@@ -44,6 +44,16 @@ def check_size(text: str) -> str:
     return text
 
 
+def is_same_text(text: str, stored: str, span: tuple[int, int] | None) -> bool:
+    """Tell whether two texts are the same but for an anchor; `span` is the `Schedule.anchor_span` of the first one."""
+    if span is None:
+        return stored == text
+    head, end = span[0], len(stored) - span[1]
+    is_alike = stored[:head] == text[:head] and stored[end:] == text[len(text) - span[1] :]
+    # A line more between the two is no anchor, but a rule or dates.
+    return head < end and is_alike and "\n" not in stored[:end]
+
+
 def parse_timestamp(text: str, timezone: str = "UTC") -> float:
     """Return the epoch seconds of a TIMESTAMP.
 

@@ -1,6 +1,9 @@
 """Mutants of the scripts that no test can catch, as they do what the script does; each by its file and change."""
 
 EQUIVALENT: set[str] = {
+    # No schedule begins with a newline.
+    "_set_checks.lua: and not old:sub(1, #old - tail):find('\\n')  -- a rule, or dates"
+    " → and not old:sub(2, #old - tail):find('\\n')  -- a rule, or dates",
     # A job of a group has two links; what is of no group is looked up for nothing.
     "_member.lua: if call('ZCARD', followers) > 0 then make_groups().part(job, 'dropped', tonumber(due)) end"
     " → if call('ZCARD', followers) >= 0 then make_groups().part(job, 'dropped', tonumber(due)) end",

@@ -15,6 +15,7 @@ from tests.cases import instant
 from tests.schedule.walk import runs
 
 NOON = instant("2026-06-01T12:00:00")
+RULE = "RRULE:FREQ=DAILY"
 
 
 def test_now_is_due_when_it_is_set_and_no_more():
@@ -53,6 +54,17 @@ def test_the_instant_it_counts_from_does_not_make_another_schedule(jitter):
         schedule = add_jitter(parse(text, anchor=2e9 + 7), "job:A", jitter)
         assert [text for text, each in zip(texts, stored, strict=True) if schedule.is_stored_as(each)] == [text]
     assert not parse("EVERY:15m@0").is_stored_as("EVERY:15m@1")
+
+
+LINES = st.lists(st.sampled_from(["RRULE:FREQ=HOURLY", "RRULE:FREQ=DAILY", "EXDATE:20260601T120000Z"]), max_size=3)
+
+
+@given(st.sampled_from(["", "DTSTART:20260101T000000Z\n"]), LINES, LINES)
+def test_a_rule_is_another_one_by_each_of_its_lines_but_the_start(start, before, lines):
+    """Never because it merely begins or ends as the other one does."""
+    old = parse(start + "\n".join((*before, RULE)), anchor=NOON)
+    new = parse("\n".join((*lines, RULE)))
+    assert new.is_stored_as(old.text) == (new.label == old.label)
 
 
 @given(st.floats(0.001, 1e6), st.floats(0, 2e9), st.floats(0, 2e9))

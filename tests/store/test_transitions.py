@@ -715,10 +715,17 @@ def test_an_unchanged_job_that_has_failed_for_good_rests_if_it_is_to(store):
 
 
 @pytest.mark.parametrize(
-    ("text", "span"), [("EVERY:7@0.0", (8, 0)), ("EVERY:100@0.0x", (10, 1)), ("EVERY:1000@0.0", (11, 0))]
+    ("text", "span", "before"),
+    [
+        ("EVERY:7@0.0", (8, 0), OLD),
+        ("EVERY:100@0.0x", (10, 1), OLD),
+        ("EVERY:1000@0.0", (11, 0), OLD),
+        ("DTSTART:9\nRRULE:1", (8, 8), "DTSTART:0\nRRULE:2\nRRULE:1"),
+    ],
 )
-def test_what_differs_in_more_than_its_anchor_has_changed(store, text, span):
+def test_what_differs_in_more_than_its_anchor_has_changed(store, text, span, before):
     STATES["timeline"](store)
+    store.client.hset(store.keys.schedules, JOB, before)
     set_one(store.at(NOW), JobToSet(JOB, text, LATER, False, QUEUE, SetMode.KEEP_PLACE, anchor_span=span))
     assert (inspect(store).schedule, inspect(store).timeline) == (text, LATER)
 

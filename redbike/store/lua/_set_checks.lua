@@ -19,6 +19,7 @@ local function has_schedule(job, old)
   if not head or not old then return old == job.schedule end
   return #old > head + tail and old:sub(1, head) == job.schedule:sub(1, head)
     and (tail == 0 or old:sub(-tail) == job.schedule:sub(-tail))
+    and not old:sub(1, #old - tail):find('\n')  -- a rule, or dates
 end
 
 -- Whether it follows these jobs already, and only their order is another one.
