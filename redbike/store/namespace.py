@@ -59,7 +59,8 @@ class Namespace:
     @property
     def now(self) -> float | None:
         """The instant at which everything happens here; None: the server's own clock says that."""
-        return None if self.clock is None else self.clock()
+        # In microseconds, as times are stored: what is due at a finer one would be due for one script only.
+        return None if self.clock is None else round(self.clock(), 6)
 
     def find_expires(self, options: str) -> float:
         """Return after how many seconds an occurrence of a job with these options expires; 0 for never."""
@@ -78,7 +79,7 @@ class Namespace:
     def pack(self, verb: str, queues: Iterable[str] = (), **given: Any) -> Call:
         """Return the call of a script, with what it is given, by name, and with the keys of `queues`."""
         if self.clock is not None:
-            given.setdefault("now", self.clock())
+            given.setdefault("now", self.now)
         names = tuple(queues)
         if names:
             given["queues"] = names

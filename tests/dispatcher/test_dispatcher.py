@@ -64,6 +64,13 @@ def test_a_pass_moves_all_that_is_due_and_nothing_else(store, now, dispatcher, s
     assert list(map(bytes.decode, queue[::-1])) == jobids
 
 
+@pytest.mark.timeout(30)
+def test_a_pass_for_an_instant_between_two_microseconds_ends(store, dispatcher):
+    instant = 1_900_000_000.7106836
+    set_job(store, "j:A", f"AT:{instant}", instant)
+    assert dispatcher.dispatch_due(instant) == 1
+
+
 @pytest.fixture
 def sent(monkeypatch):
     """The requests that dispatchers send, by the verbs in them."""
