@@ -514,6 +514,15 @@ def test_the_number_of_queues_that_are_counted_apart_is_bounded(store):
     assert len(counts) < 40_007
 
 
+def test_runs_of_more_queues_than_a_command_has_arguments_are_archived(store):
+    runs = [(f"{n}:{n}", f"work-{n}", 0, pack_run(NOW, 0.0, 0.0, Outcome.OK, 1, "")) for n in range(2000)]
+    store.client.rpush(store.keys.journal, *(pack_entry(WORKER, [run]) for run in runs))
+    archive(store)
+    counts = store.counts.read()
+    assert {counts[f"runs:ok:work-{n}"] for n in range(2000)} == {1}
+    assert store.archiver.count_entries() == 0
+
+
 def test_a_job_that_is_unset_while_it_is_archived_leaves_nothing_in_the_end(store, monkeypatch):
     monkeypatch.setattr(journal, "WRITE_STEP", 1)
     run_once(store, [JOB, "other:A"])

@@ -730,6 +730,16 @@ def test_what_differs_in_more_than_its_anchor_has_changed(store, text, span, bef
     assert (inspect(store).schedule, inspect(store).timeline) == (text, LATER)
 
 
+def test_more_jobs_than_a_command_has_arguments_are_set_in_one_step(store, client):
+    jobids = [f"{n}:A" for n in range(4050)]
+    for due, places in ((LATER, (4050, 0)), (NOW, (0, 4050))):
+        store.at(NOW).jobs.set([JobToSet(jobid, OLD, due, False, QUEUE) for jobid in jobids], step=len(jobids))
+        queue = client.lrange(store.keys.queue(QUEUE), 0, -1)
+        assert (client.zcount(store.keys.timeline, LATER, LATER), len(queue)) == places
+    assert list(fsck(store)) == []
+    assert [each.decode() for each in reversed(queue)] == jobids
+
+
 # Failures
 
 

@@ -5,6 +5,7 @@
 local SIZE = {
   H = 'HLEN', Z = 'ZCARD', S = 'SCARD', L = 'LLEN', R = 'LLEN', SET = 'STRLEN', SPUBLISH = 'LLEN'
 }
+local MOST = 4000  -- arguments: unpack() has less than 8,000 values; even, as many are pairs
 local function write(reply)
   if #homes > 0 then
     for _, home in ipairs(queue) do if #home.pushed > 0 then push(home) end end
@@ -33,7 +34,14 @@ local function write(reply)
   end
   for _, each in ipairs(changes) do
     -- Who may not publish changes all else.
-    (each[1] == 'SPUBLISH' and redis.pcall or call)(each[1], each[2], unpack(each[3]))
+    local run, list = each[1] == 'SPUBLISH' and redis.pcall or call, each[3]
+    if #list <= MOST then
+      run(each[1], each[2], unpack(list))
+    else
+      for first = 1, #list, MOST do
+        run(each[1], each[2], unpack(list, first, math.min(first + MOST - 1, #list)))
+      end
+    end
   end
   return reply
 end

@@ -24,10 +24,14 @@ if #given.gone > 0 then change('HDEL', history, given.gone) end
 if not given.fields then return write({'ok'}) end
 local fields, texts = given.fields, {'recent', given.recent, 'hour', given.hour}
 local sums = {archived = (tonumber(given.done) or 0) + given.entries}
-local before = #fields > 0 and call('HMGET', counts, unpack(fields)) or {}
+local PART, before = 1000, nil  -- unpack() has less than 8,000 values
 local room = FIELDS - call('HLEN', counts)
 for i, field in ipairs(fields) do
-  local old = before[i]
+  local at = (i - 1) % PART + 1
+  if at == 1 then
+    before = call('HMGET', counts, unpack(fields, i, math.min(i + PART - 1, #fields)))
+  end
+  local old = before[at]
   if not old then room = room - 1 end
   if not old and room < 0 then
     field = field:match('^[^:]*:[^:]*:') or field  -- that of all queues for which there is no room
