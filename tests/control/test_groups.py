@@ -105,6 +105,28 @@ def test_each_end_of_a_job_counts_once(redbike, case):
     assert list(fsck(bike.store)) == []
 
 
+# How the one run of what follows a group comes to nothing.
+NEVER_RUN = {
+    "cancelled": lambda bike: bike.cancel("report"),
+    "skipped": lambda bike: bike.dispatch_due(START),
+    "expired": lambda bike: (bike.dispatch_due(START - HOUR), bike.dispatch_due(START)),
+    "resumed": lambda bike: (bike.pause("report"), bike.resume("report")),
+}
+
+
+@pytest.mark.parametrize("case", NEVER_RUN)
+def test_what_never_runs_any_more_follows_no_group(redbike, case):
+    bike, ran = make(redbike)
+    bike.enter("first", HOURLY, group_of=NAME)
+    bike.set("report", f"GROUP:{NAME}", expires="30m")
+    bike.store.client.zadd(bike.store.keys.timeline, {"report": START - HOUR})
+    NEVER_RUN[case](bike)
+    assert (bike.tell("report")["schedule"], ran) == ("STOP", [])
+    assert list(fsck(bike.store)) == []
+    # That would be a cycle if it followed the group.
+    bike.enter("first", "AFTER:report", group_of=NAME)
+
+
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_a_job_that_is_cancelled_before_a_retry_is_not_waited_for(redbike, is_paused):
     bike, ran = make(redbike, behave)

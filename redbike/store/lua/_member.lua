@@ -1,5 +1,6 @@
--- The jobs of groups: when one counts, and when it does not any more.
--- keys   statuses, timeline, retry_states, skipped, wakeup, pauses, following, followers, _backfill
+-- The jobs of groups: when one counts, and when it does not any more; and the end of one-offs.
+-- keys   schedules, statuses, timeline, retry_states, skipped, wakeup, spent, pauses, following,
+--        followers, _backfill
 local function make_groups()  -- adds what is of groups to what `make_follows` has made
   make_follows()
   if follows.part then return follows end
@@ -55,4 +56,12 @@ end
 -- An occurrence of a job does not run, or it does not run any more: its group does not wait for it.
 local function drop_member(job, due)
   if call('ZCARD', followers) > 0 then make_groups().part(job, 'dropped', tonumber(due)) end
+end
+
+-- A one-off has ended: it would run again wherever its text is set again. It follows
+-- no other job any more.
+local function end_one_off(job, after)
+  change('HSET', schedules, {job, STOP})
+  if after ~= 'never' then change('ZADD', spent, {stamp(now + after), job}) end
+  if call('ZCARD', followers) > 0 then make_follows().leave(job) end
 end

@@ -2,7 +2,7 @@
 -- Every script keeps this order: it reads, decides, notes each change, and then `write` makes them
 -- all. Before the first one `write` sees to it that none can fail: an error in between would leave
 -- half of a change behind.
--- keys   schedules, skipped, wakeup, spent, requests, pauses
+-- keys   skipped, wakeup, requests, pauses
 local changes, marks, homes, woken = {}, {}, {}, {}
 local waits = {}  -- due time and job, of those that go on the timeline
 local function change(command, key, arguments)
@@ -36,11 +36,6 @@ local function is_repeated()  -- whether the request was made before; if not, it
   end
 end
 local function hold(job, pause, due) change('HSET', pauses, {job, pause_record_of(pause, due)}) end
--- A one-off has ended: it would run again wherever its text is set again.
-local function end_one_off(job, after)
-  change('HSET', schedules, {job, STOP})
-  if after ~= 'never' then change('ZADD', spent, {stamp(now + after), job}) end
-end
 local function token(list)
   if not woken[list] and call('LLEN', list) == 0 then change('LPUSH', list, {'1'}) end
   woken[list] = true

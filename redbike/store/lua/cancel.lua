@@ -44,10 +44,7 @@ else
   drop()
 end
 count(CANCELLED, job, 1)
-if not run and call('ZCARD', followers) > 0 then
-  make_follows().note_dropped(job)
-  if (follows.record_of(job) or {}).of then follows.leave(job) end
-end
+if not run and call('ZCARD', followers) > 0 then make_follows().note_dropped(job) end
 if follows then follows.settle() end
 if given.who then log_change('cancel', {job}) end
 return write({'ok', 'cancelled'})
