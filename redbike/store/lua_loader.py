@@ -47,7 +47,6 @@ PARTS = (
     "_group",  # reads and notes what is left of groups
     "_member",  # notes which jobs are theirs
     "_forget",  # notes that a job is gone
-    "_blackouts",  # and its blackout
     "_log",  # notes an entry of the log
     "_limits",  # reads and writes limits
     "_places",  # tells who is concerned by them
@@ -62,7 +61,8 @@ SAME = ("watch",)  # goes along with `set`, and replies the same each time
 HOT = ("end", "set")  # each run and each job pays for what is in them
 # What these need of followers, groups and backfills: a plain text has `need_full` in place of each.
 LEFT_OUT = (
-    "make_follows", "make_groups", "make_backfills", "note_ends", "find_cycle", "set_links", "set_member"
+    "make_follows", "make_groups", "make_backfills", "note_ends", "find_cycle", "set_links", "set_member",
+    "forget_backfill",
 )  # fmt: skip
 NAMES = {key: key.rstrip("-").replace("-", "_") for key in GIVEN}  # in Lua
 WORDS = {word.name: word.value for word in (*Event, *Skip, *Left)}

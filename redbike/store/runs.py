@@ -136,7 +136,8 @@ class Runs:
             given["expiring"] = expiring
         call = self._namespace.pack("end", numbers, jobs=jobs, homes=homes, schedules=schedules, dues=dues, **given)
         # A key costs the server something: most runs do without.
-        more = (self._namespace.keys.saved, self._namespace.keys.progress) if drops else ()
+        keys = self._namespace.keys
+        more = (keys.alerts, keys.blackouts, keys.saved, keys.progress) if drops else ()
         return replace(call, keys=(*call.keys, *more), packed=(self._pack_entry(ended),))
 
     def _format_due(self, run: Run, next_state: NextState) -> str:

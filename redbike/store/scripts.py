@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, cycle, islice
 from typing import Any
 
 import redis
@@ -19,7 +18,7 @@ from redbike.connection.line import Line, drop_idle_connections, has_room, pack,
 from redbike.connection.refusals import make_refusal, translate_errors
 from redbike.errors import BadConfig, NoSuchJob, Unreachable
 from redbike.store.enums import NEEDS_FULL
-from redbike.store.keys import FIXED, OF_QUEUE
+from redbike.store.keys import ASIDE, FIXED, GIVEN
 from redbike.store.lua_loader import SCRIPTS, Script
 from redbike.store.records import decode
 
@@ -50,15 +49,12 @@ def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], 
 
 
 def list_kinds(given: Sequence[str], keys: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The keys that a script is given, each with the type that it has.
-
-    They are those of `given`, then those of queues, and then up to two that it is not always given.
-    """
-    more = (len(keys) - len(given)) % len(OF_QUEUE)
-    of_queues = islice(cycle(OF_QUEUE), len(keys) - len(given) - more)
-    others = (FIXED.get(key.rpartition("-")[2]) for key in keys[len(keys) - more :])
-    kinds = chain(map(FIXED.get, given), of_queues, others)
-    return ((key, kind) for key, kind in zip(keys, kinds, strict=False) if kind)
+    """The keys that a script is given, each with the type that it has: those of `given`, of queues, and others."""
+    prefix = keys[0].removesuffix(given[0])
+    for key in keys:
+        name = key.removeprefix(prefix)
+        if not name.startswith((GIVEN[-1], ASIDE)):
+            yield key, "set" if name.startswith("tombstones-") else FIXED.get(name, "list")
 
 
 @dataclass(frozen=True, slots=True)

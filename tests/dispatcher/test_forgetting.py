@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from redbike import Redbike
+from redbike import Redbike, UnsetJob
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.queries.metrics import Metrics
@@ -33,6 +33,10 @@ def run_all(bike):
     bike.dispatch_due(NOW)
     while bike.work_one():
         pass
+
+
+def raise_unset(jobid):
+    raise UnsetJob
 
 
 def forget(bike, days):
@@ -113,6 +117,25 @@ def test_one_that_runs_again_is_kept_from_then_on(bike, client, jobid):
     assert forget(bike, 6.9) == 0
     assert "forget_at" in bike.tell(jobid)
     assert forget(bike, 7.1) == 1
+
+
+@pytest.mark.parametrize("how", ["unset", "UnsetJob", "forget_after"])
+def test_nothing_is_kept_of_a_job_that_is_gone(bike, client, how):
+    keys = bike.store.keys
+    bike.set("once:A", ONCE)
+    bike.pause("once:A", every="@yearly", lasting="1s")
+    client.hset(keys.following, "\x1eonce:A\ndone", "[]")
+    client.hset(keys.alerts, mapping={"job:once:A": "", "missed:once:A": ""})
+    for key in (keys.saved, keys.progress):
+        client.hset(key, "once:A", "")
+    if how == "unset":
+        bike.unset("once:A")
+    if how == "UnsetJob":
+        bike.worker.work = raise_unset
+    run_all(bike)
+    assert forget(bike, 7.1) == (how == "forget_after")
+    assert not bike.store.questions.read_schedule("once:A")
+    assert client.exists(keys.following, keys.blackouts, keys.alerts, keys.saved, keys.progress, keys.timers) == 0
 
 
 def test_one_whose_time_comes_while_it_waits_to_be_tried_again_is_forgotten_later(bike):

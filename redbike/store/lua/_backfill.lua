@@ -1,5 +1,5 @@
 -- Backfills: as an occurrence ends, the next of what is left comes on the timeline, see keys.py.
--- keys   schedules, pauses, following, followers, _backfilled
+-- keys   pauses, following, followers, _backfilled
 local function make_backfills()
   if backfills then return backfills end
   local records = {}
@@ -41,13 +41,6 @@ local function make_backfills()
   function backfills.fill(base, resumed)
     local record = backfills.record_of(base)
     if not record or record.open then return end
-    if call('HEXISTS', schedules, base) == 0 then  -- it was unset by its worker
-      for part = record.part, record.parts - 1 do
-        change('HDEL', following, {backfills.field_of(base, part)})
-      end
-      change('HDEL', following, {backfills.field_of(base), backfills.field_of(base, 'done')})
-      return backfills.keep(base, false)
-    end
     record.is_new = true
     local is_held = backfills.is_held(base, record, resumed)
     while not is_held and #record.running < record.at_once do

@@ -1,7 +1,7 @@
 -- Where jobs go whose runs have ended.
--- keys   schedules, statuses, timeline, running, retry_states, skipped, failures, failure_times,
---        wakeup, spent, pauses, timers, options, data, outputs, groups, journal, history,
---        following, followers
+-- keys   schedules, statuses, timeline, queued, running, retry_states, skipped, failures,
+--        failure_times, wakeup, spent, pauses, timers, options, data, outputs, groups, journal,
+--        history, following, followers
 
 local stops, spends = {}, {}  -- jobs that are stopped, and when one-offs are forgotten
 local forgotten = false  -- whether any job is unset
@@ -9,7 +9,9 @@ local forgotten = false  -- whether any job is unset
 local function next_state(job, how, due, home, run, pause)  -- by how its run ended
   local place, ends = how.place, due == '' or due:find('^%l')
   if place == 'unset' then
-    forget(job)
+    local more = {unpack(KEYS, #KEYS - 3)}
+    forget(job, more)
+    if call('HLEN', following) > 0 then forget_backfill(job, more) end
     forgotten = true
     return 'unset'
   elseif place == 'stop' or place == 'die' or ends and place ~= 'stay' then

@@ -7,7 +7,7 @@
 --        of each: homes: its queue, if there are several; schedules: that from which its place was
 --        computed; dues: '' (never), 'spentN' (never; forgotten in N seconds, or 'never'), 'againN'
 --        (so if it is a one-off that had ended), '+n' (in n seconds) or a time; how: {job: how it
---        ended, see runs.py}; `drops`: then -saved, -progress are the last keys; ARGV[2]: an entry
+--        ended, see runs.py}; `drops`: those of _forget.lua are the last keys; ARGV[2]: an entry
 -- returns {'ok', or 'kept' when none has ended, a word for each, for each 'changed' its schedule,
 --         what was left behind, and its options}; a word is a place, or see `Answer` in run.py
 local USUAL = {}  -- an end that needs no further words

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 -- end_backfill: what waits of a backfill is forgotten, and what is left of it; its runs in flight
 --               are marked, as those that are cancelled.
--- keys   following, _stop_backfill, _write
+-- keys   saved, progress, following, alerts, blackouts, _stop_backfill, _write
 -- given  job; queues: its own, and those of what follows it
 -- returns {'ok', record}; {'gone'} if none is under way, and nothing is left of what follows
-local job = given.job
-local record = make_follows() and stop_backfill(job, true)
+local job, more = given.job, {alerts, blackouts, saved, progress}
+local record = make_follows() and stop_backfill(job, more, true)
 local done = object_of(call('HGET', following, make_backfills().field_of(job, 'done')))
-local follows_on = not record and done[#done] and stop_followers(job, true)
+local follows_on = not record and done[#done] and stop_followers(job, more, true)
 if not (record or follows_on) then return {'gone'} end
 local reply = cjson.encode(record or done[#done])
 if record then record.how = 'cancelled' end

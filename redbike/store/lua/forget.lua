@@ -1,23 +1,21 @@
 #!lua flags=allow-oom
 -- forget: stopped → (unknown), one-offs that have ended long enough ago, the first of them.
--- keys   schedules, statuses, spent, saved, progress, groups, counts, alerts, _forget, _blackouts,
---        _write
+-- keys   schedules, statuses, spent, saved, progress, groups, counts, following, alerts, blackouts,
+--        _stop_backfill, _write
 -- given  most: how many are looked at
 -- returns {'ok', how many were looked at, and how many were forgotten}: those that were set again
 --         stay for good, and so does the row of a file, which would run again; one that has failed,
 --         or runs again, is looked at later
 local LATER, MUCH_LATER, number = 60, 3600, 0  -- seconds
+local more = {alerts, blackouts, saved, progress}
 local ripe = call('ZRANGEBYSCORE', spent, '-inf', stamp(now), 'LIMIT', 0, given.most)
 for _, job in ipairs(ripe) do
   local event = event_of(call('HGET', statuses, job))
   local is_row = (call('HGET', groups, job) or ''):find('\n', 1, true)
   local is_over = call('HGET', schedules, job) == STOP and not is_row
   if is_over and event == STP then
-    forget(job)
-    forget_blackout(job)
-    change('HDEL', saved, {job})
-    change('HDEL', progress, {job})
-    change('HDEL', alerts, {'job:' .. job, 'missed:' .. job})
+    forget(job, more)
+    if call('HLEN', following) > 0 then forget_backfill(job, more) end
     number = number + 1
   elseif is_over or event == ENQ or event == WRK then
     change('ZADD', spent, {stamp(now + (event == DIE and MUCH_LATER or LATER)), job})

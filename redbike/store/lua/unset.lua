@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- unset: any state → (unknown); a run in flight keeps its record until it ends.
 -- keys   schedules, statuses, timeline, queued, running, saved, progress, pauses, options, data,
---        groups, following, followers, alerts, _stop_backfill, _blackouts, _write
+--        groups, following, followers, alerts, blackouts, _stop_backfill, _write
 -- given  job; queues: its own; group: whose row it must be, if that matters
 -- returns {'ok', its followers, with newlines between}, also where a row is gone already,
 --         {'missing'}, {'foreign'} when it is no row of that group, or {'elsewhere', queue} when
@@ -21,7 +21,6 @@ elseif record then
 end
 if home then leave_queue(queue[1], job) else change('HDEL', queued, {job}) end
 change('ZREM', timeline, {job})
-forget(job)
 if call('ZCARD', followers) > 0 then
   local above = make_groups() and list_above(job)
   follows.leave(job)
@@ -31,11 +30,9 @@ if call('ZCARD', followers) > 0 then
   follows.part(job, 'dropped')
   follows.settle()
 end
-if call('HLEN', following) > 0 then forget_backfill(job) end
-forget_blackout(job)
-change('HDEL', saved, {job})
-change('HDEL', progress, {job})
-change('HDEL', alerts, {'job:' .. job, 'missed:' .. job})
+local more = {alerts, blackouts, saved, progress}
+forget(job, more)
+if call('HLEN', following) > 0 then forget_backfill(job, more) end
 if given.who and known > 0 then
   local own = describe_options(call('HGET', options, job))
   local text = call('HGET', schedules, job) or ''
