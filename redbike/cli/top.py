@@ -26,6 +26,7 @@ from redbike.process.signals import SignalHandlers, leave_to_others
 from redbike.queries.glance import View, find_jobs, read_view
 from redbike.queries.health import MAX_LAG
 from redbike.schedule.clock import Clock
+from redbike.store.patterns import escape
 from redbike.store.sharded.missing import tolerate_missing
 
 INTERVAL = 2.0  # seconds
@@ -134,7 +135,7 @@ class _Reader:
         """Do it, and return what became of the job."""
         verbs = {"run": self._bike.run, "pause": self._bike.pause, "resume": self._bike.resume}
         try:
-            steered = list(verbs.get(request.verb, self._bike.cancel)(request.jobid))
+            steered = list(verbs.get(request.verb, self._bike.cancel)(escape(request.jobid)))
         except (RedbikeError, OSError) as error:
             return f"{request.jobid}: {error}"
         return f"{request.verb} {request.jobid}: {steered[0].word if steered else 'there is no such job'}"

@@ -17,8 +17,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from redbike import Redbike, RoundRobin
-from redbike.cli.desk import ORDERS, VERBS, Desk
+from redbike.cli.desk import ORDERS, VERBS, Desk, Request
 from redbike.cli.screen import draw
+from redbike.cli.top import _Reader
 from redbike.queries.glance import find_jobs, read_view
 from redbike.schedule.clock import Clock
 from redbike.store.next_state import NextState
@@ -218,6 +219,14 @@ def test_a_job_is_chosen_and_is_acted_on_after_a_question(bike, shell, prefix):
     wait_until(lambda: "paused" not in bike.tell(jobid))
     assert screen.end(b"q") == 0
     assert [(entry.action, entry.jobid) for entry in bike.log()][:2] == [("resume", jobid), ("pause", jobid)]
+
+
+@pytest.mark.parametrize("jobid", ["db[1]:A", "db?:A", "db*:A"])
+def test_an_id_that_looks_like_a_pattern_is_one_job(bike, jobid):
+    for each in (jobid, "db1:A"):
+        bike.set(each, "STOP")
+    assert _Reader(bike, Desk())._carry_out(Request("pause", jobid)) == f"pause {jobid}: paused"
+    assert ["paused" in bike.tell(each) for each in (jobid, "db1:A")] == [True, False]
 
 
 def test_jobs_are_found_and_shown(bike, shell):
