@@ -11,6 +11,7 @@ from redbike.facade.redbike import Redbike
 from redbike.store.enums import Outcome
 from redbike.store.history import PastRun
 from redbike.store.live import Printed
+from redbike.store.patterns import escape as escape_id
 from redbike.text.printable import escape
 
 MOST = 1000
@@ -66,7 +67,7 @@ def _goes_on(bike: Redbike, jobid: str) -> bool:
 
 def _find_last(bike: Redbike, jobid: str) -> PastRun:
     """Return the newest run of a job. Raise `NoResult` if none is kept."""
-    found = bike.runs(jobid, limit=1)
+    found = bike.runs(escape_id(jobid), limit=1)
     if not found:
         raise NoResult(f"no output of {jobid!r}: it does not run, and none of its runs is kept")
     return found[0]

@@ -30,6 +30,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.store.backfill import describe_backfill
 from redbike.store.every_host import is_base
+from redbike.store.patterns import escape as escape_id
 from redbike.store.processes import CommandLines
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.shell import is_of_shell
@@ -102,7 +103,7 @@ def print_job(bike: Redbike, jobid: str, job: Job) -> None:
         _print_section("What follows what", kin.list_tree())
     if job.get("runs"):
         _print_section("Last runs")
-        tables.show_runs(bike.runs(jobid, limit=SHOWN), clock, names_jobs=False)
+        tables.show_runs(bike.runs(escape_id(jobid), limit=SHOWN), clock, names_jobs=False)
     if job.get("output"):
         _print_section("Last output", escape_lines(job["output"].encode(errors="replace")))
     if failure := job.get("failure"):

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.moments import END_OF_TIME
 from redbike.store.names import is_jobid
+from redbike.store.patterns import escape as escape_id
 from redbike.text.printable import escape as make_visible
 from redbike.text.printable import format_size, name_some
 
@@ -50,6 +51,7 @@ def make_environment() -> Environment:
         "list_texts": show_list,
         "lines": show_lines,
         "part": quote_part,
+        "pattern": escape_id,
     }
     environment.tests |= {"jobid": is_jobid}
     environment.globals |= {"asset": name_asset}

@@ -58,6 +58,15 @@ def test_a_job_that_has_failed(bike, shell):
     assert "\x1b[31mluck" not in run_on_terminal(shell, "show", "bad:A")
 
 
+def test_the_last_run_of_a_job_whose_id_looks_like_a_pattern(bike, shell):
+    for jobid in ("db[1]:A", "bad1:A"):
+        bike.set(jobid, "NOW")
+        bike.work_one()
+    lines = show(shell, "db[1]:A")
+    assert " ok " in lines[lines.index("Last runs") + 2]
+    assert shell.run("output", "db[1]:A", "--follow").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [

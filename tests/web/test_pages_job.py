@@ -31,6 +31,14 @@ def test_it_says_what_the_job_is_and_what_is_to_come(page, bike):
     assert {"log?id=nightly%3AA", "runs?id=nightly%3AA", "jobs?queue=work-A"} <= set(found.links)
 
 
+def test_links_to_lists_name_a_job_whose_id_looks_like_a_pattern(page, bike):
+    for jobid in ("db[1]:A", "db1:A", r"a\b:A"):
+        bike.set(jobid, "EVERY:1h")
+    assert "timeline?lanes=job&pattern=db%5B%5B%5D1%5D%3AA" in show(page, "db[1]:A").links
+    [link] = [link for link in read(page.get(r"/jobs?pattern=a\b:A")).links if link.startswith("jobs?pattern=%2A")]
+    assert r"a\b:A" in read(page.get(f"/{link}")).words.partition("1 job")[2]
+
+
 def test_what_people_say_of_a_job_is_on_its_page_and_beside_its_failure(page, bike):
     said = {"tags": "night, EU", "owner": "Ann <ann@host>", "note": "Call & wait"}
     bike.set("said:A", "EVERY:1h", data={"error": "no luck"}, **said)
