@@ -22,7 +22,6 @@ from redbike.web.guard import Asks, Guard
 from redbike.web.keys import Keys
 from redbike.web.live import Address, Live
 from redbike.web.login import FOR_SOME, MOST_BODY, Login, is_asset, make_cookie, say
-from redbike.web.memory import Note
 from redbike.web.pages import FORMS, PAGES, STILL, FormEndpoint, read_target, show_failure, show_login, show_problem
 from redbike.web.pages.jobs import find
 from redbike.web.permits import Permit
@@ -198,7 +197,7 @@ def _run_form(endpoint: FormEndpoint, sent: Sent) -> Response:
         return endpoint(sent)
     except ServerError as error:
         # A form cannot be loaded again as a page can. What it changes says itself what became of it.
-        return sent.lead_back(Note(f"Nothing was done: {error}", is_problem=True))
+        return sent.refuse(error)
     except RedbikeError as error:
         return show_problem(sent.site, sent.request, error)
 

@@ -160,18 +160,31 @@ class Sent:
         self.memory.add_note(self.browser, note)
         return RedirectResponse(read_back(self.form) if back is None else back, 303)
 
+    def refuse(self, error: RedbikeError) -> Response:
+        """Lead back, and tell which error came before anything was changed."""
+        return self.lead_back(Note(f"Nothing was done: {error}", is_problem=True))
+
     @property
     def is_repeated(self) -> bool:
         """Whether this form was sent before, and what it asks for was done."""
         return self.memory.is_used(self.form.get("once", ""))
 
     def do_once(self, do: Callable[[], Note | Response], back: str | None = None) -> Response:
-        """Call `do`, unless this form was sent before, and lead back with what it has to say; or give its answer."""
+        """Call `do`, unless this form was sent before, and lead back with what it has to say; or give its answer.
+
+        If `do` raises `RedbikeError`, or answers by itself, it has done nothing: the form may be sent again.
+        """
         claim = self.memory.claim(self.form.get("once", ""), self.browser)
         if claim != "ok":
             return self.lead_back(Note(USED_UP[claim], is_problem=True))
         try:
             said = do()
+        except RedbikeError as error:
+            self.memory.release(self.form["once"])
+            return self.refuse(error)
         finally:
             self.site.drop_seen()
-        return self.lead_back(said, back) if isinstance(said, Note) else said
+        if isinstance(said, Note):
+            return self.lead_back(said, back)
+        self.memory.release(self.form["once"])
+        return said

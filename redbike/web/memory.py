@@ -76,6 +76,11 @@ class Memory:
                 self._oldest = max(self._oldest, self._used.popitem(last=False)[1])
             return "ok"
 
+    def release(self, sent: str) -> None:
+        """Let the key of a form be used again, with which nothing was done."""
+        with self._lock:
+            self._used.pop(sent.rpartition(".")[0], None)
+
     def is_used(self, sent: str) -> bool:
         """Tell whether the key of a form was used up."""
         with self._lock:

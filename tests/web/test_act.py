@@ -440,4 +440,4 @@ def test_a_job_that_has_no_queue_is_not_run_and_neither_are_others(bike, client,
     monkeypatch.setattr("redbike.web.control.BATCH", 1)
     other = Browser(app(Redbike(Picky("A:B"), prefix, client), write=True))
     with unchanged(bike.store):
-        assert "nothing was done" in press(other, "/jobs", "Run all", "Run 3 jobs").notes[0]
+        assert "Nothing was done: " in press(other, "/jobs", "Run all", "Run 3 jobs").notes[0]

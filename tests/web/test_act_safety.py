@@ -1,12 +1,14 @@
 """Who may change something by the page, and what happens when not all goes well."""
 
 import re
+from unittest.mock import Mock
 
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from redbike import Redbike
+from redbike.errors import Unreachable
 from redbike.web import app
 from redbike.web import control as steering
 from redbike.web.keys import Keys
@@ -184,6 +186,14 @@ def test_redis_that_is_away(own_server):
     # So the form may be sent again.
     for form, path, said in forms:
         assert browser.post(form, path).notes == [said]
+
+
+def test_a_form_with_which_nothing_was_done_may_be_sent_again(browser, monkeypatch):
+    form = fill(browser)
+    with monkeypatch.context() as patch:
+        patch.setattr(steering, "check_until", Mock(side_effect=Unreachable("cannot reach Redis")))
+        assert browser.post(form).notes == ["Nothing was done: cannot reach Redis"]
+    assert browser.post(form).notes == [f"{JOB}: queued."]
 
 
 def test_redis_that_goes_away_in_the_middle(own_server, monkeypatch):

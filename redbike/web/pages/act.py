@@ -124,10 +124,7 @@ def _compare(sent: Sent, order: Order, found: Found) -> list[tuple[str, list[str
 
 
 def _steer_jobs(steerer: Steerer, order: Order, given: Given, found: Found) -> Note:
-    try:
-        done = steerer.steer(order.action, found.jobids, given.until, given.reason, given.blackout)
-    except RedbikeError as error:
-        return Note(f"{order.verb}: nothing was done. {error}", is_problem=True)
+    done = steerer.steer(order.action, found.jobids, given.until, given.reason, given.blackout)
     return _describe(order, given, found, done, steerer.list_closed(done.run))
 
 
