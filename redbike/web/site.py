@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from redbike.config.settings import Settings
-from redbike.errors import Unreachable
+from redbike.errors import RedbikeError, Unreachable
 from redbike.facade.redbike import Redbike
 from redbike.queries.glance import View, read_view
 from redbike.queries.health import MAX_LAG
@@ -57,7 +57,7 @@ SHARE = 20  # what takes long to read is kept for so many times that
 class Snapshot(Generic[T]):
     """The last answer of `read`, which is asked again when that is older than `fresh` seconds, or than it is worth.
 
-    Whoever comes while it is read waits for that answer.
+    Whoever comes while it is read waits for that answer, or for the error that it ends with.
     """
 
     def __init__(self, read: Callable[[], T], fresh: float = FRESH) -> None:
@@ -66,14 +66,23 @@ class Snapshot(Generic[T]):
         self._reading = threading.Lock()
         # Until when it is fresh (monotonic), the answer, and the shards that it lacks.
         self._found: tuple[float, T, dict[str, Unreachable]] | None = None
+        self._failed: tuple[float, RedbikeError] | None = None  # the last time, and why
 
     def get(self) -> T:
         """Return it. Raise what `read` raises."""
+        came = time.monotonic()
         with self._reading:
             if self._found is None or time.monotonic() > self._found[0]:
+                # A server that hangs takes seconds to fail: who has waited for that does not wait again.
+                if self._failed and came <= self._failed[0]:
+                    raise self._failed[1].with_traceback(None)
                 began = time.monotonic()
-                with tolerate_missing() as missing:
-                    answer = self._read()
+                try:
+                    with tolerate_missing() as missing:
+                        answer = self._read()
+                except RedbikeError as error:
+                    self._failed = time.monotonic(), error
+                    raise
                 now = time.monotonic()
                 self._found = now + max(self._fresh, SHARE * (now - began)), answer, missing
             _, answer, missing = self._found

@@ -1,12 +1,16 @@
 """Every page while Redis is away, and with keys of a wrong type: it says so in words, and no page fails."""
 
+import threading
+
 import pytest
 from starlette.testclient import TestClient
 
 from redbike import Redbike, RoundRobin
+from redbike.errors import Unreachable
 from redbike.store.keys import FIXED
 from redbike.web import app, background
 from redbike.web.pages import PAGES
+from redbike.web.site import Snapshot
 from tests.waiting import wait_until
 from tests.web.api import Api
 from tests.web.conftest import BASE
@@ -31,6 +35,46 @@ def test_each_page_says_that_redis_is_away(own_server, caplog):
     assert {view for view, answer in found.items() if answer.status_code != 503} <= {"set", "preview"}
     assert {view for view, answer in found.items() if "Redis does not answer" not in answer.text} <= {"set", "preview"}
     assert not [record for record in caplog.records if record.exc_info]
+
+
+class Door:
+    """A lock that counts those who come to it."""
+
+    def __init__(self):
+        self.lock, self.number = threading.Lock(), 0
+
+    def __enter__(self):
+        self.number += 1
+        self.lock.acquire()
+
+    def __exit__(self, *_):
+        self.lock.release()
+
+
+def test_all_who_wait_for_a_server_that_hangs_wait_once(monkeypatch):
+    door, times, problems = Door(), [], []
+
+    def read():
+        wait_until(lambda: door.number >= 4)
+        times.append(1)
+        raise Unreachable("away")
+
+    def look():
+        with pytest.raises(Unreachable) as problem:
+            snapshot.get()
+        problems.append(str(problem.value))
+
+    snapshot = Snapshot(read)
+    monkeypatch.setattr(snapshot, "_reading", door)
+    viewers = [threading.Thread(target=look) for _ in range(4)]
+    for viewer in viewers:
+        viewer.start()
+    for viewer in viewers:
+        viewer.join(60)
+    assert (problems, len(times)) == (["away"] * 4, 1)
+    # Who comes later asks again.
+    look()
+    assert len(times) == 2
 
 
 def test_the_api_has_no_agenda_of_before_while_redis_is_away(own_server, monkeypatch):
