@@ -57,7 +57,9 @@ class Memory:
 
     def make_once(self, browser: str) -> str:
         """Return a key for a form: what the form asks for is done once, however often it is sent."""
-        key = f"{time.time():.6f}.{secrets.token_hex(8)}"
+        # The clock may have stepped back.
+        made = max(time.time(), self._oldest + 1e-6)
+        key = f"{made:.6f}.{secrets.token_hex(8)}"
         return f"{key}.{self._sign(key, browser)}"
 
     def claim(self, sent: str, browser: str) -> Claim:

@@ -1,6 +1,7 @@
 """Who may change something by the page, and what happens when not all goes well."""
 
 import re
+import time
 from unittest.mock import Mock
 
 import pytest
@@ -227,6 +228,13 @@ def test_more_jobs_than_one_form_may_change(bike, browser, monkeypatch):
     with unchanged(bike.store):
         page = browser.send(browser.get("/jobs"), "Unset all")
         assert page.notes[0].startswith("More than 10,000 jobs match")
+
+
+def test_a_clock_that_steps_back_refuses_no_form(monkeypatch):
+    memory, earlier = Memory(Keys(None)), time.time() - 3600
+    monkeypatch.setattr("redbike.web.memory.time", Mock(time=lambda: earlier))
+    form = memory.make_once("b")
+    assert [memory.claim(form, "b") for _ in range(2)] == ["ok", "again"]
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):
