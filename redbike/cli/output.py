@@ -1,7 +1,7 @@
 """Run the command output: print what a run of a command has printed, or prints while it runs."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from redbike.cli.arguments import Arguments, parse_count
 from redbike.cli.bike import open_to_look
@@ -15,6 +15,7 @@ from redbike.store.patterns import escape as escape_id
 from redbike.text.printable import escape
 
 MOST = 1000
+LONGEST = 16384  # bytes of a line
 LOOKS = 3  # looks at a silent run before it is asked whether it still runs
 
 
@@ -48,16 +49,21 @@ def _follow(bike: Redbike, jobid: str) -> int:
     while ended is None:
         part = next(heard)
         silent = 0 if part else silent + 1
+        _show(lines.split(part))
         if isinstance(part, PastRun):
             ended = part
-        elif part:
-            lines.show(part)
         elif silent >= LOOKS and not _goes_on(bike, jobid):
             ended = _find_last(bike, jobid)
-    lines.finish()
+    _show(lines.finish())
     if not lines.is_any:
         _print_kept(bike, jobid)
     return 0 if ended.outcome == Outcome.OK else 1
+
+
+def _show(lines: Iterable[bytes]) -> None:
+    for line in lines:
+        print(escape(line))
+    sys.stdout.flush()
 
 
 def _goes_on(bike: Redbike, jobid: str) -> bool:
@@ -82,25 +88,24 @@ def _print_kept(bike: Redbike, jobid: str) -> None:
 
 
 class Lines:
-    """Shows what a run prints as whole lines that are safe to show."""
+    """Parts what a run prints into lines. A very long one is parted, too, so that little has to be kept."""
 
     def __init__(self) -> None:
         self.is_any = False
         self._rest = b""
 
-    def show(self, part: Printed) -> None:
-        """Print the lines that end in it."""
-        for line in self.split(part):
-            print(escape(line))
-        sys.stdout.flush()
-
-    def split(self, part: Printed) -> Iterator[bytes]:
-        """Yield the lines that end in it."""
+    def split(self, part: Printed | PastRun | None) -> list[bytes]:
+        """Return the lines that end in it; at the end of a run also one that has no end."""
+        if isinstance(part, PastRun):
+            return self.finish()
+        if part is None:
+            return []
         self.is_any = True
         *lines, self._rest = (self._rest + part.text).split(b"\n")
-        yield from (line.rstrip(b"\r") for line in lines)
+        found = [line.rstrip(b"\r") for line in lines]
+        return found + self.finish() if len(self._rest) >= LONGEST else found
 
-    def finish(self) -> None:
-        """Print a last line that has no end."""
-        if self._rest:
-            print(escape(self._rest))
+    def finish(self) -> list[bytes]:
+        """Return a last line that has no end, if there is one, and forget it."""
+        rest, self._rest = self._rest, b""
+        return [rest] if rest else []

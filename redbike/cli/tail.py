@@ -7,7 +7,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import asdict
 from typing import TypeVar
 
@@ -173,13 +173,17 @@ class _Listener:
         """Listen to what the command of a job prints, until this process ends."""
         lines = Lines()
 
-        def keep(part: Printed | PastRun | None) -> None:
-            for line in lines.split(part) if isinstance(part, Printed) else ():
+        def add(found: Iterable[bytes]) -> None:
+            for line in found:
                 self._allowance.spend()
                 self._add(Line(time.time(), "output", jobid, "", None, None, None, escape(line), ""))
 
+        def begin() -> Iterator[Printed | PastRun | None]:
+            add(lines.finish())  # what follows it was not heard
+            return self._bike.store.live.listen([jobid])
+
         # The other thread says that the server is away.
-        self._listen(lambda: self._bike.store.live.listen([jobid]), keep, _Outage(lambda text: None))
+        self._listen(begin, lambda part: add(lines.split(part)), _Outage(lambda text: None))
 
     def _listen(
         self, begin: Callable[[], Iterator[T]], keep: Callable[[T], None], outage: _Outage, number: int = 0

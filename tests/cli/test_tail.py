@@ -8,13 +8,17 @@ import re
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from redbike import Redbike
 from redbike.cli import tail
+from redbike.cli.output import LONGEST
 from redbike.cli.tail import FIELDS, Line
 from redbike.store.enums import Outcome
+from redbike.store.history import PastRun
+from redbike.store.live import Printed
 from tests.cli.conftest import Failing
 from tests.commandline import memory_file, read
 from tests.terminal import run_on_terminal
@@ -102,6 +106,17 @@ def test_for_people():
     )
     change = Line(1000.0, "change", "", "pause", None, None, None, "all", "ada@here")
     assert tail._describe(change, clock) == "1970-01-01 09:16:40  ada@here: pause: all"
+
+
+def test_a_last_line_without_an_end_is_shown_when_its_run_ends_or_is_not_heard_any_more():
+    end, long = PastRun("x:A", 0.0, 0.0, 1.0, Outcome.OK, 1, "", ""), b"x" * LONGEST
+    heard = [[b"one\r\ntw", end, b"three\n", None, long, b"end\nfo"], [b"five\n"]]
+    parts = ([Printed("x:A", each, 0.0) if isinstance(each, bytes) else each for each in part] for part in heard)
+    live = SimpleNamespace(listen=lambda jobids: next(parts))
+    listener = tail._Listener(SimpleNamespace(store=SimpleNamespace(live=live)))
+    listener.listen_to_output("x:A")  # until there is nothing more to listen to
+    *lines, _ = [listener.heard.get() for _ in range(listener.heard.qsize())]
+    assert [line.detail for line in lines] == ["one", "tw", "three", long.decode(), "end", "fo", "five"]
 
 
 def test_on_a_terminal_it_is_ended_by_ctrl_c(bike, shell, client):
