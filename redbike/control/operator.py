@@ -1,6 +1,5 @@
 """Who steers, why, and until when: what every pause is given."""
 
-import math
 import os
 import pwd
 import socket
@@ -8,6 +7,7 @@ import socket
 from redbike.errors import BadConfig
 from redbike.schedule.moments import END_OF_TIME
 from redbike.store.log import MAX_WHO
+from redbike.text.parsing import is_number
 from redbike.text.printable import escape, quote
 
 MAX_REASON = 500  # characters
@@ -40,7 +40,6 @@ def check_until(until: float | None, now: float, text: str | None = None) -> flo
     """Return `until` if it is None or an instant after `now`. Raise `BadConfig`, which quotes `text` if it is given."""
     if until is None:
         return None
-    is_number = isinstance(until, int | float) and not isinstance(until, bool) and math.isfinite(until)
-    if not is_number or not now < until < END_OF_TIME:
+    if not is_number(until) or not now < until < END_OF_TIME:
         raise BadConfig(f"bad until {quote(until if text is None else text)}: a time in the future is needed")
     return float(until)
