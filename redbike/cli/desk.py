@@ -13,7 +13,7 @@ BY_NEED, BY_NEXT, BY_ID = ORDERS = "what needs a person", "their next run", "the
 LONGEST = 200  # characters that are typed
 HELP = "↓↑ choose  Enter show  r run  p pause  u resume  c cancel  / find  q end"
 
-_KEYS = re.compile(r"\x1b[\[O][A-Z]|.", re.DOTALL)
+_KEYS = re.compile(r"\x1b\[\[?[0-9;?]*[ -/]*[@-~]|\x1bO.|.", re.DOTALL)
 
 
 class Request(NamedTuple):

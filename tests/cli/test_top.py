@@ -273,6 +273,13 @@ def test_nothing_is_asked_for_without_a_job_and_a_yes(keys, jobids):
         assert desk.describe()
 
 
+@pytest.mark.parametrize("key", ["\x1b[6~", "\x1b[3~", "\x1b[12;2~", "\x1b[1;2R", "\x1bOQ", "\x1b[[B"])
+def test_a_key_without_a_meaning_asks_for_nothing(key):
+    for typed in (None, "x"):
+        desk = Desk(["a:A"], pattern="a", typed=typed)
+        assert [*desk.press(key), desk.pattern, desk.typed, desk.chosen] == ["a", typed, ""]
+
+
 # What is drawn
 
 
