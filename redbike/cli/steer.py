@@ -9,13 +9,12 @@ from redbike.cli.bike import note_pauses, open_bike
 from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.config.labels import read_filter
-from redbike.config.limits import Limits
-from redbike.config.parameters import fold
+from redbike.config.limits import NO_LIMIT, Limits, read_limit
 from redbike.control import jobs
 from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import find_failed, find_tries
 from redbike.control.operator import check_reason, check_until, name_operator
-from redbike.errors import BadConfig, NoSuchJob
+from redbike.errors import NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.loop.host_jobs import say_nowhere
 from redbike.queries.blackouts import describe_next
@@ -25,7 +24,6 @@ from redbike.store.patterns import Steered, check_pattern, expand, is_pattern
 from redbike.text.printable import name_number
 
 ENDED = "cancel has ended its backfill; a second cancel drops the occurrence of its schedule"
-NO_LIMIT = "none"  # takes a limit back
 NO_BLACKOUT = "it had no blackout"
 NOT_PAUSED = "it was not paused"
 PAUSED = "it was paused already, and stays so; resume it first to give another end or reason"
@@ -125,19 +123,13 @@ def limit_queue(arguments: Arguments, config: Config) -> None:
     bike = open_bike(config)
     given: Limits = {}
     if (text := arguments["--at-once"]) is not None:
-        given["at_once"] = None if fold(text) == NO_LIMIT else _parse_at_once(text)
+        given["at_once"] = read_limit("at_once", text)
     if (text := arguments["--rate"]) is not None:
-        given["rate"] = None if fold(text) == NO_LIMIT else text
+        given["rate"] = read_limit("rate", text)
     limits = bike.limit(arguments["<QUEUE>"], **given)
     _warn_if_unknown(bike, limits.queue)
     if not given:
         print(f"{limits.queue}: at once {limits.at_once or NO_LIMIT}, rate {limits.rate or NO_LIMIT}")
-
-
-def _parse_at_once(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
-        raise BadConfig(f"bad --at-once {text!r}: a whole number, or {NO_LIMIT}, is needed")
-    return int(text[:12])
 
 
 def _steer(

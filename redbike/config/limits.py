@@ -11,6 +11,7 @@ from redbike.text.printable import quote
 
 MOST_AT_ONCE = 1_000_000
 MOST_RATE = 1_000_000
+NO_LIMIT = "none"  # takes a limit back
 UNITS = {"s": 1, "m": 60, "h": 3600}  # seconds
 
 _RATE = re.compile(r"(\d{1,7})/([smh])", re.ASCII)
@@ -60,6 +61,18 @@ def parse_rate(text: Any) -> tuple[int, int] | None:
 
 # What reads each limit. A test holds that `Limit` and `Limits` have these.
 LIMITS: dict[str, Callable[[Any], Any]] = {"at_once": check_at_once, "rate": parse_rate}
+
+
+def read_limit(name: str, text: str) -> Any:
+    """Return the limit of this name in `LIMITS` that a text says, None for `NO_LIMIT`. Raise `BadConfig`."""
+    if text.lower() == NO_LIMIT:
+        return None
+    if name == "rate":
+        parse_rate(text)
+        return text
+    if not (text.isascii() and text.isdecimal()):
+        raise BadConfig(f"bad at-once {text!r:.40}: a whole number, or {NO_LIMIT}, is needed")
+    return check_at_once(int(text[:12]))
 
 
 def format_rate(count: float, seconds: float) -> str:

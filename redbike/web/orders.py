@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import parse_qsl
 
-from redbike.config.limits import Limits, check_at_once, parse_rate
-from redbike.config.parameters import fold
+from redbike.config.limits import Limits, read_limit
 from redbike.control.blackouts import check_blackout, check_together, read_length
 from redbike.control.operator import check_reason, check_until
 from redbike.errors import BadConfig, BadSchedule
@@ -17,7 +16,6 @@ from redbike.web.control import END, GOES_ON, TRIED
 from redbike.web.requests import Form, read_back, read_moment
 from redbike.web.selection import Target
 
-NO_LIMIT = "none"  # takes a limit back
 FIELDS = ("until", "every", "lasting", "reason", "at_once", "rate")
 BLACKOUT_WORDS = {
     "set": "given a blackout",
@@ -214,7 +212,6 @@ class Given:
 
     def _add(self, name: str, texts: dict[str, str], clock: Clock) -> None:
         text = texts.get(name, "")
-        is_none = fold(text) == NO_LIMIT
         if name == "reason":
             self.reason = check_reason(text)
         elif not text or name in ("every", "lasting"):
@@ -226,18 +223,9 @@ class Given:
                 self.said = f" The time {text!r:.80} is {clock.name(moment)}."
                 texts[name] = exact
         elif name == "rate":
-            self.limits["rate"] = None if is_none else text
-            parse_rate(self.limits["rate"])
+            self.limits["rate"] = read_limit(name, text)
         else:
-            self.limits["at_once"] = None if is_none else _parse_at_once(text)
-
-
-def _parse_at_once(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
-        raise BadConfig(f"bad at-once {text!r:.40}: a whole number, or {NO_LIMIT}, is needed")
-    number = int(text[:12])
-    check_at_once(number)
-    return number
+            self.limits["at_once"] = read_limit(name, text)
 
 
 def count_words(known: dict[str, str], words: dict[str, int]) -> list[tuple[str, int]]:

@@ -22,7 +22,7 @@ WORKER = "from redbike import RoundRobin as Worker\n"
         ("jobs --queue='a\nb'", r"'a\nb'"),
         ("jobs --status=DEAD", "bad status 'DEAD': TML, ENQ, WRK, STP, DIE, BAD are allowed"),
         ("jobs a[:A", "bad pattern 'a[:A'"),
-        ("limit A --at-once=-1", "bad --at-once '-1'"),
+        ("limit A --at-once=-1", "bad at-once '-1'"),
         ("limit A --at-once=0", "bad at-once 0"),
         ("limit A --rate=", "bad rate ''"),
         ("limit A --rate=5", "bad rate '5'"),
