@@ -161,8 +161,7 @@ class Order:
 
     def params(self) -> list[tuple[str, str]]:
         """Return what a form must send to ask for the same of the same, besides `fields`."""
-        target = [("of", self.target.of), ("name", self.target.queue), *self.target.selection.params()]
-        return [("action", self.action), *target]
+        return [("action", self.action), *self.target.params()]
 
 
 @dataclass(slots=True)

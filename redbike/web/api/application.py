@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from redbike.errors import RedbikeError
 from redbike.store.patterns import compile_patterns
 from redbike.store.sharded.missing import list_listens, tolerate_missing
-from redbike.web.api.calls import JSON, Answer, Call, parse_body, read_patterns
+from redbike.web.api.calls import JSON, Answer, Call, compile_both, parse_body, read_patterns
 from redbike.web.api.events import ALIVE, FIRST, Hub
 from redbike.web.api.openapi import EVENTS, HEARD, OPENAPI, make_document
 from redbike.web.api.problems import INSIDE, Problem
@@ -126,10 +126,10 @@ class Api:
             raise Problem(403, f"the token{permit.whose} permits only some jobs, and this request is about more")
 
     def _listen(self, request: Request, permit: Permit) -> ASGIApp:
-        wanted, fits = compile_patterns(read_patterns(request.query_params)), permit.fits
+        wanted = compile_patterns(read_patterns(request.query_params))
         if request.method == "HEAD":
             return Answer(status=204).make()
-        listener = self.hub.join(lambda jobid: wanted(jobid) and fits(jobid))
+        listener = self.hub.join(compile_both(wanted, permit.fits))
         if listener is None:
             raise Problem(503, "too many clients listen already", {"retry-after": "10"})
 

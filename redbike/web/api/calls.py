@@ -135,8 +135,7 @@ class Call:
 
     def compile(self) -> Callable[[str], bool]:
         """Return what tells whether a job is asked for, and its sender may hear of it."""
-        wanted, fits = compile_patterns(self.patterns), self.fits
-        return lambda jobid: wanted(jobid) and fits(jobid)
+        return compile_both(compile_patterns(self.patterns), self.fits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +151,11 @@ class Answer:
         if self.status == 204:
             return Response(status_code=204, headers=dict(self.headers))
         return Response(dump(self.value), self.status, dict(self.headers), JSON)
+
+
+def compile_both(one: Callable[[str], bool], other: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Return what tells whether an id fits both."""
+    return lambda jobid: one(jobid) and other(jobid)
 
 
 def read_patterns(query: QueryParams) -> list[str]:

@@ -19,7 +19,8 @@ from redbike.store.names import check_known_jobid, check_queue_name
 from redbike.store.past_runs import Failure, RunSearch
 from redbike.store.patterns import escape, expand, is_pattern
 from redbike.store.sharded.missing import note_missing
-from redbike.web.api.calls import Answer, Call
+from redbike.web.api.calls import Answer, Call, compile_both
+from redbike.web.api.jobs import SECRET_OF_FAILURE
 from redbike.web.api.paging import PATIENCE, Page, Row, cut, fill, read_cursor, show, write_cursor
 from redbike.web.api.problems import Problem
 from redbike.web.background import Report
@@ -127,14 +128,9 @@ def list_failures(call: Call) -> Answer:
     return _answer(fill(call.limit, call.query.get("cursor") or "", read))
 
 
-def compile_both(one: Callable[[str], bool], other: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Return what tells whether an id fits both."""
-    return lambda jobid: one(jobid) and other(jobid)
-
-
 def _show_failure(call: Call, failure: Failure) -> Row:
     found = failure._asdict()
-    hidden = () if call.site.show_data else ("traceback", "output")
+    hidden = () if call.site.show_data else SECRET_OF_FAILURE
     return {name: value for name, value in found.items() if name not in hidden}
 
 

@@ -108,9 +108,7 @@ def _ask(
 
 def _name_rehearsal(order: Order) -> str:
     """Return where one sees what an order would bring; "" for one that cannot be rehearsed."""
-    target = order.target
-    query = target.selection.query if target.is_of_jobs else urlencode([("of", target.of), ("name", target.queue)])
-    link = f"rehearse?action={order.action}&{query}"
+    link = f"rehearse?{urlencode(order.params(), errors='surrogateescape')}"
     return link if order.action in ACTIONS and order.action != END and len(link) <= MOST_BACK else ""
 
 
