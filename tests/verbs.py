@@ -75,6 +75,11 @@ def dispatch(store: Store, due: Sequence[DueJob]) -> int:
     return sum(map(store.timeline.read_dispatch, store.scripts.run_all(map(store.timeline.pack_dispatch, steps))))
 
 
+def skip(store: Store, *given: Any) -> bool:
+    """Skip occurrences of a job; whether it had not moved on meanwhile."""
+    return bool(store.scripts.run(store.timeline.pack_skip(*given))[0] == "ok")
+
+
 def take_one(
     store: Store, queues: Sequence[tuple[str, float]], tag: str, **more: Any
 ) -> Run | Literal["empty", "halted"]:

@@ -93,8 +93,8 @@ class Dispatcher:
         with self.loop.handle_signals(), self.presence:
             self._began_at = time.monotonic()
             self.alerting.start()
-            self.loop.retry_until_up(lambda _: self.timekeeper.skip_missed(after))
-            if after is not None:
+            self.loop.retry_until_up(lambda _: self.timekeeper.skip_missed(after, self.presence.goes_on))
+            if after is not None and not self.loop.stopping.is_set():
                 self.loop.retry_until_up(lambda _: self.dispatch_due(after))
             try:
                 self.loop.run(self._turn)

@@ -15,6 +15,7 @@ from redbike.loop.timefile import Timefile
 from redbike.schedule.kinds import Schedule
 from redbike.store.namespace import PAGE, split
 from redbike.store.schedules import find_schedule
+from redbike.store.scripts import Call
 from redbike.store.store import Store
 from redbike.store.timeline import Survey, is_ahead
 from redbike.store.upkeep import MINE, REPAIR, Rewind
@@ -57,8 +58,11 @@ class Timekeeper:
             self._ahead = max(before.now, self._ahead or 0.0)
         self._survey, self._surveyed_at = survey, at
 
-    def skip_missed(self, after: float | None = None) -> None:
-        """With ``catchup = none``, move jobs that came due while no dispatcher ran to their next occurrence."""
+    def skip_missed(self, after: float | None = None, goes_on: Callable[[], bool] = lambda: True) -> None:
+        """With ``catchup = none``, move jobs that came due while no dispatcher ran to their next occurrence.
+
+        It asks after each page of them whether it `goes_on`.
+        """
         now, dispatched = self._store.timeline.read_dispatched()
         since = after
         if since is None and self._timefile:
@@ -70,7 +74,7 @@ class Timekeeper:
             # Another dispatcher may have gone on after the timefile was written.
             since = max(dispatched, since or 0.0)
         if since is not None and now - since >= GAP:
-            skip_missed(self._store, self._settings, since, now)
+            skip_missed(self._store, self._settings, since, now, goes_on)
 
     def keep(self, until: float) -> None:
         """Keep the time about once a second, unless that might make a job late that is due at `until` (monotonic)."""
@@ -118,14 +122,21 @@ class Timekeeper:
         self._survey = replace(self._survey, dispatched=until)
 
 
-def skip_missed(store: Store, settings: Settings, since: float, now: float) -> None:
-    """Move jobs with ``catchup = none`` that came due after `since` to their next occurrence."""
+def skip_missed(
+    store: Store, settings: Settings, since: float, now: float, goes_on: Callable[[], bool] = lambda: True
+) -> None:
+    """Move jobs with ``catchup = none`` that came due after `since` to their next occurrence, while it `goes_on`."""
     if settings.catchup != "none" and not store.catalog.has_options():
         return
-    for jobid, due, text, schedule, own in _read_jobs(store, settings, store.timeline.list_between(since, now)):
-        count = count_given_up(schedule, float(due), now) if own.catchup == "none" else 0
-        if count:
-            store.timeline.skip(jobid, due, text, schedule.find_place(now), count)
+    for page in split(store.timeline.list_between(since, now), PAGE):
+        calls = []
+        for jobid, due, text, schedule, own in _read_jobs(store, settings, page):
+            count = count_given_up(schedule, float(due), now) if own.catchup == "none" else 0
+            if count:
+                calls.append(store.timeline.pack_skip(jobid, due, text, schedule.find_place(now), count))
+        store.scripts.run_all(calls)
+        if not goes_on():
+            return
 
 
 def skip_late(store: Store, settings: Settings, late: Sequence[Late], now: float) -> list[Late]:
@@ -133,12 +144,13 @@ def skip_late(store: Store, settings: Settings, late: Sequence[Late], now: float
 
     Return the jobs that are not to be skipped after all.
     """
-    left = dict(late)
+    left, calls = dict(late), list[Call]()
     for jobid, due, text, schedule, own in _read_jobs(store, settings, late):
         first, passed = pass_late_ones(schedule, float(due), now, own)
         for reason, count in passed.items():
-            store.timeline.skip(jobid, due, text, first, count, reason)
+            calls.append(store.timeline.pack_skip(jobid, due, text, first, count, reason))
             del left[jobid]
+    store.scripts.run_all(calls)
     return list(left.items())
 
 

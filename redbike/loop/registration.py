@@ -23,6 +23,7 @@ from typing import Any, Literal, Protocol
 from redbike.config.settings import Settings, describe_shared
 from redbike.errors import OtherProtocol, RedbikeError, Unreachable
 from redbike.loop.loop import FAREWELL, Loop
+from redbike.process import watchdog
 from redbike.schedule.zones import find_release
 from redbike.store.agreed import Naming
 from redbike.store.keys import NOTIFIES
@@ -159,6 +160,12 @@ class Presence:
         """Be seen, unless that was just now. Raise `Unreachable`."""
         if time.monotonic() - self._seen_at >= INTERVAL - LATENESS:
             self._update()
+
+    def goes_on(self) -> bool:
+        """Be seen between two parts of what may take long; tell whether the loop is to go on. Raise `Unreachable`."""
+        watchdog.feed()
+        self.renew()
+        return self._loop.goes_on()
 
     def note(self, word: str) -> None:
         """Note what the server has said to the signature of a take: ``seen``, ``unknown`` or ""."""

@@ -178,7 +178,7 @@ class Timeline(Part):
         """Return the jobs that were late or had expired, with their due times as texts."""
         return pair_up(list(map(decode, reply[2:])))
 
-    def skip(
+    def pack_skip(
         self,
         jobid: str,
         due: str,
@@ -186,14 +186,14 @@ class Timeline(Part):
         next_due: float | None,
         count: int,
         reason: Skip = Skip.MISSED,
-    ) -> bool:
-        """Give up `count` past occurrences of a job on the timeline; return False if it has moved on meanwhile."""
+    ) -> Call:
+        """Give up `count` past occurrences of a job on the timeline, unless it has moved on meanwhile."""
         given: dict[str, Any] = {"job": jobid, "due": due, "schedule": schedule, "count": count, "reason": reason}
         if next_due is not None:
             given["next"] = next_due
         elif is_one_off(schedule):
             given["spent"] = self._namespace.forget_after
-        return bool(self._namespace.run("skip", **given)[0] == "ok")
+        return self._namespace.pack("skip", **given)
 
     def read_expiring(self, jobids: Sequence[str]) -> list[Expiring]:
         """Return those jobs that wait in queues, of some of which the time to expire has come."""

@@ -7,6 +7,7 @@ import pytest
 
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.dispatcher.timekeeping import skip_late
 from redbike.errors import Unreachable
 from redbike.loop.timefile import Timefile
 from redbike.loop.worker_class import RoundRobin
@@ -309,6 +310,29 @@ def test_catchup_none_leaves_alone_what_waits_to_be_tried_again(store, now):
     Dispatcher(store, Settings()).dispatch_due()
     again = take_one(store, [("work-A", 100.0)], "again")
     assert (again.due, again.attempt) == (run.due, 2)
+
+
+def test_what_was_missed_is_skipped_a_page_at_a_time_until_it_is_to_stop(store, now, monkeypatch):
+    """What is left stays as it is: the dispatcher that runs next skips it."""
+    monkeypatch.setattr("redbike.dispatcher.timekeeping.PAGE", 2)
+    for n in range(3):
+        set_job(store.at(now - 6000), f"{n}:A", "EVERY:1000@0.0", now - 5000 + n)
+    dispatcher, sent, run_all = Dispatcher(store, Settings(catchup="none")), [], store.scripts.run_all
+    monkeypatch.setattr(store.scripts, "run_all", lambda calls: sent.append([*calls]) or run_all(sent[-1]))
+    dispatcher.loop.stopping.set()
+    dispatcher.dispatch(now - 6500)
+    assert [len(calls) for calls in sent if calls[0].verb == "skip"] == [2]
+    assert [state.timeline > now for state in store.questions.inspect(["0:A", "1:A", "2:A"])] == [True, True, False]
+
+
+def test_what_is_late_is_skipped_in_one_request(store, now, monkeypatch):
+    late = [(f"{n}:A", repr(now - 5000 + n)) for n in range(3)]
+    for jobid, due in late:
+        set_job(store.at(now - 6000), jobid, "EVERY:1000@0.0", float(due))
+    sent, run_all = [], store.scripts.run_all
+    monkeypatch.setattr(store.scripts, "run_all", lambda calls: sent.append([*calls]) or run_all(sent[-1]))
+    assert skip_late(store, Settings(grace=60), late, now) == []
+    assert [len(calls) for calls in sent] == [3]
 
 
 def test_a_survey_costs_the_same_however_many_jobs_are_not_due(store):

@@ -17,7 +17,7 @@ from redbike.store.totals import Depths
 from tests import states
 from tests.queries.kept import at, register, remember
 from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START
-from tests.verbs import dispatch, run_job, set_job, set_one, take_one
+from tests.verbs import dispatch, run_job, set_job, set_one, skip, take_one
 
 
 def why(store, now=NOW, then=None):
@@ -88,7 +88,7 @@ def test_it_is_paused_but_somebody_has_asked_for_a_run(store):
 def test_it_never_ran_as_its_grace_had_passed(store, own, setting, length):
     options = '{"grace":900}' if own else ""
     set_one(store.at(START), JobToSet(JOB, f"AT:{DUE}", DUE, True, QUEUE, options=options))
-    assert store.at(DUE + 901).timeline.skip(JOB, f"{DUE:g}", f"AT:{DUE}", None, 1, Skip.LATE)
+    assert skip(store.at(DUE + 901), JOB, f"{DUE:g}", f"AT:{DUE}", None, 1, Skip.LATE)
     never = f"It never ran: it was due at {at(DUE)}, and its grace{length} had passed before it could run."
     reasons = Reasons(store.at(DUE + 950), Settings(grace=setting))
     assert reasons.explain(JOB) == f"{never} redbike run runs it all the same."

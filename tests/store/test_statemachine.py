@@ -42,7 +42,7 @@ from redbike.worker.ends import commit
 from tests.chance import try_machine
 from tests.model import End, Model, Tries, next_of
 from tests.states import list_problems, queue_for
-from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many
+from tests.verbs import dispatch, run_job, set_job, set_one, skip, survey, take_many
 
 # In-flight keys expire by the real clock, so these are longer than a step takes on a busy machine.
 TIMEOUTS = {"work-A": 30.0, "work-B": 20.0}
@@ -324,10 +324,10 @@ class Jobs(RuleBasedStateMachine):
         jobid = found[which % len(found)]
         due, schedule = self.model.job(jobid).timeline, self.model.job(jobid).schedule
         given = jobid, schedule, next_of(schedule, self.now), count, reason
-        assert self.store.at(self.now).timeline.skip(jobid, repr(due), *given[1:]) == self.model.skip(due, *given)
+        assert skip(self.store.at(self.now), jobid, repr(due), *given[1:]) == self.model.skip(due, *given)
         # Once more it changes nothing, unless it is due at the same instant again.
         if due != given[2]:
-            assert not self.store.at(self.now).timeline.skip(jobid, repr(due), *given[1:])
+            assert not skip(self.store.at(self.now), jobid, repr(due), *given[1:])
 
     def _skippable(self):
         """The jobs on the timeline that have further occurrences."""

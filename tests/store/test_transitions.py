@@ -56,7 +56,7 @@ from tests.states import (
     queue_for,
     take,
 )
-from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many
+from tests.verbs import dispatch, run_job, set_job, set_one, skip, survey, take_many
 
 ENTRY = '{"kind": "worker", "host": "web1", "pid": 4711, "queues": ["work-A"], "version": "1"}'
 NOBODY = Run(JOB, START, "nobody", START, START + TIMEOUT, 0, 0, OLD, QUEUE)
@@ -181,7 +181,7 @@ VERBS: dict[str, Verb] = {
     "run": lambda store, run: run_job(store.at(NOW), JOB),
     "cancel": lambda store, run: cancel_jobs(store.at(NOW), [JOB], Settings()),
     "dispatch": move_due,
-    "skip": lambda store, run: store.at(NOW).timeline.skip(JOB, "1050", OLD, LATER, 1),
+    "skip": lambda store, run: skip(store.at(NOW), JOB, "1050", OLD, LATER, 1),
     "expire": expire,
     "take": lambda store, run: take(store, "other", now=NOW),
     "heartbeat": lambda store, run: store.at(NOW).runs.heartbeat([run]),
@@ -768,7 +768,7 @@ def list_failures(store):
 
 def test_a_skip_of_the_last_occurrence_stops_the_job(store):
     STATES["timeline"](store)
-    assert store.at(NOW).timeline.skip(JOB, "1050", OLD, None, 1)
+    assert skip(store.at(NOW), JOB, "1050", OLD, None, 1)
     assert place(inspect(store)) == "STP"
     assert list_problems(store) == []
 
@@ -778,7 +778,7 @@ def test_a_skip_computed_from_an_old_schedule_changes_nothing(store, state):
     STATES[state](store)
     set_job(store.at(START), JOB, NEW, DUE)
     before = dump(store)
-    assert not store.at(NOW).timeline.skip(JOB, f"{DUE:g}", OLD, LATER, 1)
+    assert not skip(store.at(NOW), JOB, f"{DUE:g}", OLD, LATER, 1)
     assert dump(store) == before
 
 

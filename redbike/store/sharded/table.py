@@ -127,7 +127,6 @@ TABLE: dict[str, dict[str, Route]] = {
         "read_clock": _ONE_OF_ALL,
         "read_dispatched": everywhere(_join_clocks),
         "list_soonest": paging.list_soonest,
-        "skip": _ONE,
     },
     "runs": {
         "end": _RUN,

@@ -42,7 +42,7 @@ OF_ONE = {
     "runs": {"take", "pack_take", "read_take", "read_registration", "has_notices"},
     "timeline": {
         *("pack_survey", "read_survey", "pack_dispatch", "read_dispatch", "read_late", "read_expiring", "expire"),
-        *("forget", "list_between", "advance"),
+        *("pack_skip", "forget", "list_between", "advance"),
     },
     "upkeep": {"repair", "repair_tag", "discard", "add_queue", "persist", "delete"},
     "rewinds": {"list_bad"},
