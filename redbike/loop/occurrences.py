@@ -27,8 +27,8 @@ def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **
         return NextState("next", due=next_due, **kept)
     missed, overlapped = count_skipped(run, schedule, now)
     if settings.catchup == "all" and missed:
-        surplus = max(0, missed - settings.catchup_limit)
-        due = pass_over(surplus, schedule, next_due)
+        surplus, on = pass_surplus(schedule, after, min(run.start, now), settings.catchup_limit)
+        due = schedule.find_place(on)
         first, passed = pass_late_ones(schedule, due, now, settings)
         paused = count_paused(run, schedule, after, now if due is None else due - JUST_BEFORE)
         return NextState("next", due=first, missed=max(0, surplus - paused), paused=paused, **passed, **kept)
@@ -64,8 +64,8 @@ def find_first_due(schedule: Schedule, since: float, now: float, settings: Setti
         return schedule.next(now), {Skip.MISSED: count_given_up(schedule, due, now)}
     surplus = 0
     if settings.catchup == "all":
-        surplus = max(0, schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit)
-        due = pass_over(surplus, schedule, due)
+        surplus, on = pass_surplus(schedule, since, now, settings.catchup_limit)
+        due = schedule.find_place(on)
     first, passed = pass_late_ones(schedule, due, now, settings)
     return first, {**({Skip.MISSED: surplus} if surplus else {}), **passed}
 
@@ -102,11 +102,25 @@ def count_given_up(schedule: Schedule, due: float, now: float) -> int:
     return 1 + schedule.count(due, now, COUNT_LIMIT)
 
 
-def pass_over(number: int, schedule: Schedule, due: float | None) -> float | None:
-    """Return the occurrence that comes `number` ones after `due`."""
-    for _ in range(number):
-        due = None if due is None else schedule.next(due)
-    return due
+def pass_surplus(schedule: Schedule, after: float, until: float, limit: int) -> tuple[int, float]:
+    """Return how many occurrences in (after, until] are older than the last `limit` ones, and after when these come.
+
+    Not more than `COUNT_LIMIT` of those are counted.
+    """
+    surplus = max(0, schedule.count(after, until, COUNT_LIMIT + limit) - limit)
+    if surplus < COUNT_LIMIT:
+        for _ in range(surplus):
+            after = schedule.next(after) or after
+        return surplus, after
+    # To pass over each of them may take minutes: bisect.
+    last = until
+    while last - after > 2 * JUST_BEFORE:
+        middle = round((after + last) / 2, 6)  # as Redis keeps it
+        found = schedule.count(middle, until, limit + 1)
+        if found == limit:
+            return surplus, middle
+        after, last = (middle, last) if found > limit else (after, middle)
+    return surplus, last
 
 
 def count_skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:

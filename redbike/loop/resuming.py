@@ -12,7 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
-from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE, find_expiry, give_up_expired, pass_late_ones, pass_over
+from redbike.loop.occurrences import (
+    COUNT_LIMIT,
+    JUST_BEFORE,
+    find_expiry,
+    give_up_expired,
+    pass_late_ones,
+    pass_surplus,
+)
 from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Event, Left, Skip
 from redbike.store.inspected import JobState
@@ -128,8 +135,10 @@ def _decide_missed(
     due: float, retry_state: RetryState, schedule: Schedule, settings: Settings, now: float
 ) -> Resumption:
     """Decide for a job that came due at `due` while it was paused, by ``catchup``."""
-    total = 1 + schedule.count(due, now, COUNT_LIMIT)
-    first = _find_first(due, total, schedule, settings)
+    total = 1 + schedule.count(due, now, max(COUNT_LIMIT, settings.catchup_limit))
+    first: float | None = due
+    if settings.catchup == "all" and total > settings.catchup_limit:
+        first = schedule.find_place(pass_surplus(schedule, due, now, settings.catchup_limit)[1])
     if first is None or first > now:
         following = schedule.find_place(now)
         return Resumption(following, spent=following is None, skipped={Skip.PAUSED: total})
@@ -139,12 +148,6 @@ def _decide_missed(
     if total == 1:
         return Resumption(first)
     return Resumption(first, retry_state=replace(retry_state, after=now).format(), skipped={Skip.PAUSED: total - 1})
-
-
-def _find_first(due: float, total: int, schedule: Schedule, settings: Settings) -> float | None:
-    """Return the first of `total` missed occurrences that runs."""
-    surplus = max(0, total - settings.catchup_limit) if settings.catchup == "all" else 0
-    return pass_over(surplus, schedule, due)
 
 
 def _decide_waiting(
@@ -157,10 +160,11 @@ def _decide_waiting(
         return run
     before = schedule.count(after, pause.since, COUNT_LIMIT)
     since = schedule.count(max(after, pause.since), now, COUNT_LIMIT)
-    surplus = max(0, before + since - settings.catchup_limit) if settings.catchup == "all" else before + since
+    surplus, on = before + since, now
+    if settings.catchup == "all":
+        surplus, on = pass_surplus(schedule, after, now, settings.catchup_limit)
     if not surplus:
         return run
-    on = pass_over(surplus, schedule, after) if settings.catchup == "all" else now
     missed = {Skip.MISSED: min(before, surplus), Skip.PAUSED: max(0, surplus - before)}
     run.skipped = {reason: number for reason, number in missed.items() if number}
     run.retry_state = replace(retry_state, after=on).format()

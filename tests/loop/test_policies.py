@@ -6,7 +6,7 @@ import pytest
 
 from redbike.config.settings import Settings
 from redbike.loop.changes import decide_again, decide_owed
-from redbike.loop.occurrences import JUST_BEFORE, decide_next
+from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_first_due
 from redbike.loop.policies import (
     MAX_ERROR,
     MAX_TRACEBACK,
@@ -17,7 +17,7 @@ from redbike.loop.policies import (
     decide_suspect,
 )
 from redbike.schedule.parser import parse
-from redbike.store.enums import Outcome
+from redbike.store.enums import Outcome, Skip
 from redbike.store.inspection.fsck import fsck
 from redbike.store.next_state import Answer, NextState
 from redbike.store.records import RetryState
@@ -50,6 +50,9 @@ DONE = [
     # catchup = all runs each missed occurrence in turn, as far back as its limit: here 180, 190 and 200.
     ({"due": 110.0, "start": 126.0}, ALL, 127.0, due(120.0)),
     ({"start": 205.0}, ALL | {"catchup_limit": 3}, 205.0, due(180.0, missed=7)),
+    # The limit holds also where more are missed than are counted.
+    ({"start": 1000205.0}, ALL | {"catchup_limit": 3}, 1000205.0, due(1000180.0, missed=10_000)),
+    ({"start": 1000205.0}, ALL | {"catchup_limit": 20_000}, 1000205.0, due(800210.0, missed=10_000)),
     # A run that was asked for in between lets the schedule go on where it was.
     ({"due": 125.0, "start": 125.0, "after": 109.999999}, ALL, 126.0, due(110.0)),
     # A retry is the same occurrence: of those that came due since, it drops none but by catchup.
@@ -71,6 +74,12 @@ DONE = [
     ({}, QUEUE | {"grace": 12.0}, 155.0, due(150.0, late=4, retry_state="0 0 0 - 155.000000")),
     ({}, QUEUE | {"grace": 1.0}, 155.0, due(160.0, overlapped=5)),
 ]
+
+
+@pytest.mark.parametrize(("limit", "first"), [(3, 1_000_180.0), (20_000, 800_210.0)])
+def test_a_job_that_is_set_runs_no_more_than_its_limit(limit, first):
+    settings = Settings(catchup="all", catchup_limit=limit)
+    assert find_first_due(parse("EVERY:10@0"), 100.0, 1_000_205.0, settings) == (first, {Skip.MISSED: 10_000})
 
 
 @pytest.mark.parametrize(("ran", "settings", "now", "next_state"), DONE)

@@ -90,6 +90,17 @@ def test_a_job_that_was_paused_for_a_day(store, times, policies, runs, skipped):
     assert list(fsck(store)) == []
 
 
+@pytest.mark.parametrize(("times", "runs"), [(BEFORE, []), (QUEUED, hours(11))])
+def test_the_limit_holds_also_where_more_came_due_than_is_counted(store, times, runs, monkeypatch):
+    for name in ("occurrences", "resuming"):
+        monkeypatch.setattr(f"redbike.loop.{name}.COUNT_LIMIT", 7)
+    settings, (was_set, due, paused) = Settings(catchup="all", catchup_limit=5), times
+    set_job(store.at(was_set), JOB, HOURLY, due)
+    assert pause(store, paused) == "held"
+    resume(store.at(RESUMED), settings, [JOB])
+    assert run_all(store, settings, RESUMED) == [*runs, *hours(*range(32, 37))]
+
+
 @pytest.mark.parametrize("text", [f"AT:{NOON + HOUR}", "NOW", "CONTINUE"])
 def test_what_has_but_one_occurrence_is_run_in_any_case(store, text):
     settings = Settings(catchup="none")
