@@ -249,7 +249,7 @@ class Dispatcher:
             answers = self._end_whole(store, decided)
         for (run, next_state), settings, is_suspect, answer in zip(decided, own, suspects, answers, strict=True):
             if answer.word == "ok":
-                if settings.ping_url:
+                if settings.ping_url and not run.backfill_of:
                     self._pings.end(run.jobid, settings.ping_url, next_state)
                 count = "which was one of several" if is_suspect else f"loss {run.losses + 1} in a row"
                 log.warning("%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, answer.detail)

@@ -55,6 +55,8 @@ class Worker:
     Coroutines run in `event_loop`, or else in one of its own.
     """
 
+    pings_class: type[Pings] = Pings
+
     def __init__(
         self,
         store: Store,
@@ -72,7 +74,7 @@ class Worker:
         self._unsaid: list[EndedRun] = []  # of the last batch: those of whose ends the server may not know yet
         self.hosts = HostQueues(settings.host or name_host(), store.queue_limits.find_used)
         self.queues = Queues(worker, settings.default_timeout, hosts=self.hosts)
-        self.pings = Pings()
+        self.pings = self.pings_class()
         self.missing = MissingCommands(worker, Takers(store.workers.list_working))
         self.runner = Runner(worker, settings, self.pings, self.missing.leave, event_loop)
         self.runner.stop_flag = self.loop.stopping

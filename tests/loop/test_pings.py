@@ -131,6 +131,20 @@ def test_a_lost_run_is_told_by_the_dispatcher(bike, pinged, policy, called):
     assert sorted(pinged.called) == sorted([*called, "/told/lost"])
 
 
+def test_a_lost_run_of_a_backfill_is_not_told(client, prefix, pinged):
+    bike = Redbike(Telling("A"), prefix, client, ping_url=f"{pinged.url}/x", on_lost="stop")
+    now = bike.store.timeline.read_clock()
+    bike.set("good:A", f"EVERY:1h@{now - 5400:.0f}")
+    bike.backfill("good:A", now - 3600, now)
+    bike.dispatch_due(now + 10)
+    run = take_one(bike.store.at(now + 10), [("work-A", 10.0)], make_tag())
+    assert run.backfill_of == "good:A"
+    bike.dispatch_due(now + LEASE + 30)
+    assert bike.tell(run.jobid)["status"].startswith("DIE")
+    bike._loops.passes._all[0]._pings.stop(60)
+    assert pinged.called == []
+
+
 @pytest.mark.parametrize(("policy", "called"), [("stop", ["/x/fail"]), ("requeue", [])])
 def test_an_overrun_is_told(bike, pinged, policy, called):
     for jobid, url in (("good:A", f"{pinged.url}/x"), ("told:A", f"{pinged.url}/told/{{outcome}}")):

@@ -18,6 +18,7 @@ from redbike import (
 )
 from redbike.errors import Overrun
 from redbike.text.printable import name_host
+from tests.pinged import serve
 from tests.testing.worker import START, Worker, times
 from tests.waiting import wait_until
 
@@ -48,6 +49,15 @@ def test_what_fails_is_raised_and_tried_again_at_its_time(redbike):
     runs, began = bike.run_due(timedelta(days=1), reraise=False), bike.now - 86400
     assert [(run.attempt, run.start - began) for run in runs] == [(1, 0), (2, 10), (3, 30)]
     assert [run.outcome for run in bike.runs("once:A")] == ["failed", "retry", "retry"]
+
+
+def test_no_ping_url_is_called(redbike):
+    bike = redbike(Worker(), now=START)
+    with serve() as pinged:
+        bike.set("often:A", f"EVERY:20m@{START}", ping_url=pinged.url)
+        assert len(bike.run_due(timedelta(hours=1))) == 3
+        bike.finish()  # it sends what is left
+        assert pinged.called == []
 
 
 def test_each_job_runs_at_its_due_time_in_order(redbike):
