@@ -155,11 +155,11 @@ class _Loop:
     def __init__(self, changing: threading.Condition, given: asyncio.AbstractEventLoop | None) -> None:
         self.is_over = False
         self._changing = changing
-        self._pending: set[_Started] = set()
-        self._begun: set[_Started] = set()  # those of them with a task
+        self._pending, self._begun = set[_Started](), set[_Started]()  # these, and those of them with a task
         self._starting: deque[_Started] = deque()  # those without one
         self._is_woken = False  # whether the loop is to begin these
         self._next_check = float("inf")  # when it looks for deadlines that have passed
+        self._timer: asyncio.TimerHandle | None = None  # by which it does
         self._is_own = given is None
         self._loop = given or asyncio.new_event_loop()
         if self._is_own:
@@ -204,7 +204,9 @@ class _Loop:
         """See that deadlines are checked at this instant: a timer for each coroutine would cost more than all else."""
         if until < self._next_check:
             self._next_check = until
-            self._loop.call_later(until - time.monotonic(), self._check)
+            if self._timer:
+                self._timer.cancel()
+            self._timer = self._loop.call_later(until - time.monotonic(), self._check)
 
     def _check(self) -> None:
         """Cancel what has outlived its deadline."""
@@ -270,8 +272,7 @@ class _Loop:
             end = find_end(error)
         with self._changing:
             self.is_over = True
-            pending = list(self._pending)
-            self._pending.clear()
+            pending, self._pending = list(self._pending), set()
             self._changing.notify_all()
             while self._starting:
                 _discard(self._starting.popleft().given)

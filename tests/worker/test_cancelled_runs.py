@@ -183,3 +183,16 @@ def test_a_coroutine_that_is_cancelled_before_it_begins_ends_all_the_same():
     with pytest.raises(asyncio.CancelledError):
         coroutines.wait(waiting)
     assert coroutines.run(answer(), "last", 10.0) == 42
+
+
+def test_all_deadlines_share_one_timer():
+    """Also if each coroutine has an earlier one than those before it: a timer would stay until its time comes."""
+
+    async def run():
+        loop, coroutines = asyncio.get_running_loop(), Coroutines(asyncio.get_running_loop())
+        others = len(loop._scheduled)
+        for seconds in (3000, 2000, 1000):
+            await asyncio.wrap_future(coroutines.begin(asyncio.sleep(0), JOB, seconds))
+        return sum(not timer.cancelled() for timer in loop._scheduled) - others
+
+    assert asyncio.run(run()) == 1
