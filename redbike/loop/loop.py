@@ -61,7 +61,7 @@ class Loop:
         self.when_back: Callable[[], None] = lambda: None
         self.back_at = float("-inf")  # when Redis answered again after an outage, by the monotonic clock
         self._thread: int | None = None  # the one that runs the turns: it alone waits
-        self._wakeups: dict[tuple[str, ...], Wakeup] = {}
+        self._wakeup: Wakeup | None = None
         self.token = ""  # the last one that it has consumed
 
     def handle_signals(self) -> SignalHandlers:
@@ -90,10 +90,9 @@ class Loop:
             finish()
 
     def close(self) -> None:
-        """Give back the connections of the blocking waits."""
-        for wakeup in self._wakeups.values():
-            wakeup.close()
-        self._wakeups.clear()
+        """Give back the connection of the blocking wait."""
+        if self._wakeup:
+            self._wakeup.close()
 
     def retry_until_up(self, action: Callable[[bool], T], patience: float | None = None) -> T:
         """Call `action(repeated)` until Redis answers, and return what it returns.
@@ -150,7 +149,7 @@ class Loop:
         if leaving.is_covered():
             leaving.cover(time.monotonic())
         if threading.get_ident() == self._thread:
-            # Only this thread may close them: it may be reading. Another one lets it find out by itself what is broken.
+            # Only this thread may close it: it may be reading. Another one lets it find out by itself what is broken.
             self.close()
         self.store.scripts.drop_idle_connections()
         pause = random.uniform(pause / 2, pause)
@@ -171,10 +170,8 @@ class Loop:
         Without one it runs it after some seconds. Until then it stays pending, also over several calls.
         Then `script` gives the next one.
         """
-        keys = (self.store.keys.halt, *lists)
-        wakeup = self._wakeups.get(keys)
-        if wakeup is None:
-            wakeup = self._wakeups[keys] = Wakeup(self.store.client, keys, self.stopping)
+        wakeup = self._wakeup = self._wakeup or Wakeup(self.store.client, (), self.stopping)
+        wakeup.aim_at((self.store.keys.halt, *lists))
         key, reply = wakeup.wait(seconds, script)
         watchdog.feed()
         self.token = wakeup.token if key else self.token

@@ -29,13 +29,20 @@ class Wakeup:
     def __init__(self, client: "redis.Redis", keys: Sequence[str], stopping: StopFlag) -> None:
         self._client = client
         self._stopping = stopping
-        self._keys = keys
         self.token = ""  # the last one that it has had
         self.line = Line(client)
-        self._pop = pack(["BLPOP", *keys, str(BLOCK)])
+        self._keys: Sequence[str] = ()
+        self.aim_at(keys)
         self._call: Call | None = None  # the script behind the pending pop
         self._sent = 0.0  # when, by the monotonic clock
         self._id, self._known = 0, 0  # how the server knows the connection, and which one of the line that is
+
+    def aim_at(self, keys: Sequence[str]) -> None:
+        """Wait for tokens of these lists from now on; a pop on others that is pending is given up."""
+        if keys != self._keys:
+            if self.line.pending:
+                self.close()
+            self._keys, self._pop = keys, pack(["BLPOP", *keys, str(BLOCK)])
 
     def wait(self, seconds: float, script: Callable[[], Call] | None) -> tuple[str | None, Reply | None]:
         """Wait for up to `seconds`, or until the process is to stop; it may return earlier.

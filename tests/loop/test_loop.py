@@ -132,6 +132,19 @@ def test_an_idle_worker_gets_a_job_without_a_token_also_if_the_server_has_forgot
     worker.loop.close()
 
 
+def test_one_connection_waits_for_queues_whose_order_changes(client, prefix):
+    found, seen, before = Loop(Store(client, prefix, queue_for)), set(), {*blocked(client)}
+    for lists in (["a", "b"], ["b", "a"], ["c"]):
+        client.rpush(lists[0], "token")
+        assert found.wait(lists, 30)
+        seen |= {*blocked(client)} - before
+    assert len(seen) == 1
+    for lists in (["a"], ["b"]):  # nothing comes, so the first pop stays pending
+        found.wait(lists, 0)
+    wait_until(lambda: len({*blocked(client)} - before) == 1)
+    found.close()
+
+
 def test_the_time_that_it_takes_to_connect_is_no_silence_of_the_server(own_server, monkeypatch):
     """The process, or the server, may have been suspended meanwhile."""
     monkeypatch.setattr("redbike.loop.wakeup.SILENCE", 0.3)
