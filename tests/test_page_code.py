@@ -21,7 +21,7 @@ from redbike.schedule.parser import parse
 from redbike.text.printable import name_host
 from tests.commandline import ROOT
 from tests.pages import find_block, is_like, run_line, show, write
-from tests.servers import free_ports
+from tests.servers import free_ports, make_certificates
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -38,11 +38,13 @@ class Worker(RoundRobin):
 
 def test_servers_with_tls_and_sentinels_are_configured(shell):
     server = load(str(write(shell, "conf", find_block("security", "[redbike-redis]"))), {}).redis
-    client = connect(server | {"host": "127.0.0.1"})
-    assert client.connection_pool.connection_kwargs["ssl_ca_certs"] == "/etc/redbike/ca.pem"
+    make_certificates(shell.folder)
+    own = {"host": "127.0.0.1", "ssl_ca_certs": server["ssl_ca_certs"].replace("/etc/redbike", str(shell.folder))}
+    client = connect(server | own)
+    assert client.connection_pool.connection_kwargs["ssl_ca_certs"] == f"{shell.folder}/ca.pem"
     for line in find_block("security", "REDBIKE_URL='rediss:"), find_block("security", "REDBIKE_URL='redis+sentinel:"):
         name, _, url = shlex.split(re.sub("@[^/]*", "@127.0.0.1:1", line))[0].partition("=")
-        shell.environment[name] = url
+        shell.environment[name] = url.replace("/etc/redbike", str(shell.folder))
         done = shell.run("health")
         assert done.returncode == 1
         assert "127.0.0.1:1" in done.stdout

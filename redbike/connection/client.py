@@ -25,7 +25,7 @@ from redbike.connection.embedded import EmbeddedServer, name_end
 from redbike.connection.options import check_names, convert, list_arguments, parse_options
 from redbike.connection.pools import IdleConnections, LimitedPool, Pool, SentinelPool, Sentinels, SharingPool
 from redbike.connection.silence import Address
-from redbike.connection.tls import SentinelTLSConnection, TLSConnection
+from redbike.connection.tls import SentinelTLSConnection, TLSConnection, check_tls
 from redbike.connection.urls import (
     check_host,
     check_login,
@@ -294,7 +294,7 @@ def _check_arguments(pool: Any) -> None:
     """Raise `BadConfig` for an option that connections do not take. Redis-py would raise only when it connects."""
     check_host(str(pool.connection_kwargs.get("host", "")))
     try:
-        pool.connection_class(**pool.connection_kwargs)
+        check_tls(pool.connection_class(**pool.connection_kwargs))
     except TypeError as error:
         prefix, _, name = str(error).rpartition("keyword argument ")
         raise BadConfig(f"{name} is not an option of such a server" if prefix else str(error)) from None

@@ -6,14 +6,18 @@ That takes tens of milliseconds each time, so a command that reaches several mas
 import os
 import ssl
 import time
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 import redis
 from redis.sentinel import SentinelManagedSSLConnection
 
+from redbike.errors import BadConfig
+
 FRESH = 60.0  # seconds after which the authorities that the system trusts are read again
 MOST = 8  # contexts that are kept
+BAD = (OSError, TypeError, ValueError)  # what Python raises for settings and files that are no good
 
 
 class TLSConnection(redis.SSLConnection):
@@ -23,18 +27,48 @@ class TLSConnection(redis.SSLConnection):
         if self.ssl_validate_ocsp or self.ssl_validate_ocsp_stapled:
             wrap: Any = super()._wrap_socket_with_ssl
             return wrap(sock)
-        context = _make_context(
+        return self.make_context().wrap_socket(sock, server_hostname=self.host)
+
+    def make_context(self) -> ssl.SSLContext:
+        """Return the context for its settings and files. Raise `OSError`, `ValueError` or `TypeError` for bad ones."""
+        return _make_context(
             (self.check_hostname, self.cert_reqs, self.ssl_min_version, self.ssl_ciphers),
             (tuple(self.ssl_include_verify_flags or ()), tuple(self.ssl_exclude_verify_flags or ())),
             (self.certfile, self.keyfile, self.certificate_password),
             (self.ca_certs, self.ca_path, self.ca_data),
             (*map(_read_state, (self.certfile, self.keyfile, self.ca_certs)), time.monotonic() // FRESH),
         )
-        return context.wrap_socket(sock, server_hostname=self.host)
 
 
 class SentinelTLSConnection(TLSConnection, SentinelManagedSSLConnection):
     """A connection to the master that the Sentinels name."""
+
+
+def check_tls(connection: object) -> None:
+    """Raise `BadConfig` for a file or a cipher that `connection` cannot use: to wait for the server does not help.
+
+    One that becomes bad later, such as a certificate that is being replaced, is a failure to connect.
+    """
+    if not isinstance(connection, TLSConnection):
+        return
+    with suppress(*BAD):
+        connection.make_context()
+        return
+    its, context = connection, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    own = {"ssl_certfile": its.certfile, "ssl_keyfile": its.keyfile}
+    trusted = {"ssl_ca_certs": its.ca_certs, "ssl_ca_path": its.ca_path, "ssl_ca_data": its.ca_data}
+    steps: tuple[tuple[Any, dict[str, Any], tuple[Any, ...]], ...] = (
+        (context.load_cert_chain, own, (its.certificate_password,)),
+        (context.load_verify_locations, trusted, ()),
+        (context.set_ciphers, {"ssl_ciphers": its.ssl_ciphers}, ()),
+    )
+    for load, given, more in steps:
+        named = ", ".join(f"{name} {value!r:.300}" for name, value in given.items() if value is not None)
+        try:
+            if named:
+                load(*given.values(), *more)
+        except BAD as error:
+            raise BadConfig(f"bad connection setting {named}: {error.args[-1]}") from None
 
 
 def _read_state(path: str | None) -> object:

@@ -9,6 +9,12 @@ from redbike.connection.client import connect
 from redbike.errors import BadConfig
 
 
+@pytest.fixture
+def no_files(monkeypatch):
+    """Files that are named need not be there."""
+    monkeypatch.setattr("redbike.connection.client.check_tls", lambda connection: None)
+
+
 def arguments(config):
     return connect(config).connection_pool.connection_kwargs
 
@@ -29,6 +35,13 @@ def arguments(config):
         ({"host": "h", "pasword": "hunter2"}, "'pasword'; is 'password' meant?"),
         ("rediss://h?ssl_min_version=TLSv9", "bad connection setting ssl_min_version 'TLSv9': a value such as TLSv1.2"),
         ("rediss://h?ssl_include_verify_flags=STRICT", "'STRICT': a value such as VERIFY_X509_STRICT"),
+        ("rediss://h?ssl_ca_certs=/no.pem", "ssl_ca_certs '/no.pem': No such file or directory"),
+        (
+            {"host": "h", "ssl": True, "ssl_keyfile": "/no.key"},
+            "bad connection setting ssl_keyfile '/no.key': certfile",
+        ),
+        (f"redis+clusters://h?ssl_password=hunter2&ssl_certfile={__file__}", f"ssl_certfile '{__file__}': [SSL]"),
+        ("rediss+sentinel://h/service?ssl_ciphers=bogus", "ssl_ciphers 'bogus': No cipher can be selected."),
         ("redis://h?socket_keepalive_options=60", "'60': a value such as TCP_KEEPIDLE=60,"),
         ("redis://h?socket_keepalive_options=TCP_KEEPIDLE=99999999999", "such as TCP_KEEPIDLE=60,"),
         ("redis://h?socket_timeout=nan", "bad connection setting socket_timeout nan: 0.001 to 1e+06 are allowed"),
@@ -94,7 +107,7 @@ def test_what_is_no_option_is_refused(config, said):
         ),
     ],
 )
-def test_what_is_one_is_typed_and_used(config, expected):
+def test_what_is_one_is_typed_and_used(config, expected, no_files):
     built = arguments(config)
     assert {name: built.get(name) for name in expected} == expected
     assert built["retry"].get_retries() == 0
@@ -109,7 +122,7 @@ def test_what_other_programs_want_of_the_same_url_does_not_change_ours():
     assert built["retry"].get_retries() == 0
 
 
-def test_a_relative_path_names_the_same_file_when_a_job_has_changed_the_folder(server, tmp_path, monkeypatch):
+def test_a_relative_path_names_the_same_file_when_a_job_has_changed_the_folder(server, tmp_path, monkeypatch, no_files):
     (tmp_path / "s").symlink_to(server.socket)
     monkeypatch.chdir(tmp_path)
     files = {"ssl_ca_certs": "ca.pem", "ssl_certfile": "cert.pem", "ssl_keyfile": "key.pem"}
