@@ -193,13 +193,16 @@ def check_worker(worker: Any) -> None:
 
 
 def check_hooks(worker: Any) -> None:
-    """Raise `BadConfig` for a method with a ``yield``, which would never run, and for hooks that cannot be called."""
+    """Raise `BadConfig` for a method that would never run, as it has a ``yield``, and for hooks that are unusable."""
     kind = type(worker).__name__
     for name in ("work", "ended", "cancel", "abort", "startup", "shutdown"):
         # A property may read a file.
         method = inspect.getattr_static(worker, name, None)
-        if has_yield(getattr(method, "__func__", method)):
+        function = getattr(method, "__func__", method)
+        if has_yield(function):
             raise BadConfig(f"bad {name} of {kind}: {name}() has a yield: a call would run none of its code")
+        if name in ("cancel", "abort") and is_coroutine_function(function):
+            raise BadConfig(f"bad {name} of {kind}: {name}() is called in a thread, which awaits nothing: omit async")
     for name in ("startup", "shutdown"):
         method = getattr(worker, name, None)
         if method is not None and not callable(method):

@@ -265,6 +265,12 @@ def test_a_method_of_which_a_call_runs_nothing_is_refused(client, prefix, name, 
             Jobs(**{name: method})
 
 
+@pytest.mark.parametrize("name", ["cancel", "abort"])
+def test_a_coroutine_function_that_nobody_awaits_is_refused(client, prefix, name):
+    with pytest.raises(BadConfig, match=rf"bad {name} of Worker: {name}\(\) is called in a thread"):
+        Redbike(make_worker(work=lambda self, jobid: None, **{name: give_coroutine}), prefix, client)
+
+
 @pytest.mark.parametrize("middleware", [[], [lambda run: nullcontext()]])
 @pytest.mark.parametrize(
     ("given", "kind"), [(produce, "generator"), (produce_async, "async_generator"), (give_coroutine, "coroutine")]
