@@ -218,6 +218,15 @@ def test_how_a_parent_has_ended_counts(redbike, work, settings, followers):
     assert ends(redbike, work, **settings) == followers
 
 
+def test_a_follower_that_has_failed_for_good_skips_nothing(redbike):
+    bike, ran = make(redbike, fail("child"))
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent")
+    bike.run_due(START + 4 * HOUR, reraise=False)
+    assert [jobid for jobid, _ in ran] == ["parent", "child", *["parent"] * 3]
+    assert "skipped" not in bike.tell("child")
+
+
 def test_a_parent_may_have_thousands_of_followers(redbike):
     """More than a command of the server has arguments."""
     bike, ran = make(redbike)

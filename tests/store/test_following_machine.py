@@ -132,7 +132,8 @@ class Followers(World):
                     self.again[jobid].add(parent)
                     if self.again[jobid] == set(schedule.parents):
                         self.again[jobid] = set()
-                        self.skipped[jobid] = self.skipped.get(jobid, 0) + 1
+                        if not (self.inspect(jobid).status or "").startswith("DIE:"):
+                            self.skipped[jobid] = self.skipped.get(jobid, 0) + 1
                 self.ended[jobid][parent] = max(due, self.ended[jobid].get(parent, 0.0))
 
     def is_complete(self, jobid):

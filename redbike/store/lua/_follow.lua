@@ -34,12 +34,12 @@ local function make_follows()
       if not fits and ended ~= 'failed' and record and record.of then make_backfills().drop(job) end
       if fits then
         if has_all(record, record.ended) then
-          -- It is still busy with what was due before that.
+          -- It is still busy with what was due before that, or has failed for good.
           record.again = type(record.again) == 'table' and record.again or {}
           record.again[parent] = true
           if has_all(record, record.again) then
             record.again = nil
-            count(RUNNING, job, 1)
+            if event_of(call('HGET', statuses, job)) ~= DIE then count(RUNNING, job, 1) end
           end
         end
         local before = tonumber(record.ended[parent]) or 0
