@@ -50,7 +50,9 @@ class EveryHost(Keyword):
 
     @classmethod
     def needs_anchor(cls, rest: str) -> bool:
-        """Tell whether the schedule of each host has no instant to count from, but needs one."""
+        """Tell whether the schedule of each host has no instant to count from, but needs one. Raise `BadSchedule`."""
+        if _find_kind(rest.lstrip(_BLANKS))[0] is cls:
+            raise BadSchedule(f"bad schedule {quoted(cls.keyword + rest)}: {cls.keyword} is allowed only once")
         return _examine(rest).needs_anchor
 
     def find_place(self, after: float) -> float | None:
