@@ -26,7 +26,7 @@ class EveryHost(Keyword):
     def __init__(self, inner: Schedule, asked: str = "") -> None:
         self.inner, self.timezone = inner, inner.timezone
         self.asked = asked or inner.asked
-        self.text = f"{self.keyword}{inner.text}"
+        self.text = check_size(f"{self.keyword}{inner.text}")
         if inner.anchor_span:
             head, tail = inner.anchor_span
             self.anchor_span = head + len(self.keyword), tail

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
 from redbike.schedule.moments import MAX_TEXT
-from redbike.schedule.parser import is_follower, parse, parse_stored
+from redbike.schedule.parser import EveryHost, is_follower, parse, parse_stored
 from redbike.schedule.zones import EPOCH_DAY
 from tests.cases import instant, sections
 from tests.exhaustive.compare import changes
@@ -171,6 +171,12 @@ def test_what_is_no_text_is_refused(text):
         parse(text)
     with pytest.raises(BadSchedule):
         parse("0 0 * * *", text)
+
+
+def test_what_each_host_has_leaves_room_for_the_keyword():
+    longest = "10,20 0 * * *" + "\nEXDATE:20260101" * 511
+    with pytest.raises(BadSchedule, match=f"it has {MAX_TEXT + 1} bytes"):
+        EveryHost.wrap(parse(longest))
 
 
 @given(st.text(max_size=60) | st.text("NOWAT:EVRY0123456789*/,-#LWH@ \n;=DFREQ", max_size=60))
