@@ -32,11 +32,6 @@ class EveryHost(Keyword):
             self.anchor_span = head + len(self.keyword), tail
 
     @classmethod
-    def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
-        """Make a schedule from the one that each host has. Raise `BadSchedule`."""
-        return cls.wrap(parse(rest, timezone, "", anchor))
-
-    @classmethod
     def wrap(cls, inner: Schedule, asked: str = "") -> Self:
         """Make a schedule from the one that each host has, and its own `Schedule.asked`. Raise `BadSchedule`."""
         if inner.is_awaiting:
@@ -69,6 +64,10 @@ class EveryHost(Keyword):
             return text.startswith(f"{self.keyword}{At.keyword}")
         return super().is_stored_as(text)
 
+    def exclude(self, days: Iterable[int]) -> str:
+        """Return a text of the same schedule without the runs of each host on these days. Raise `BadSchedule`."""
+        return f"{self.keyword}{self.inner.exclude(days)}"
+
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
         text = self.inner.explain(timezone)
@@ -81,7 +80,7 @@ _EXDATE_SIZE = 16  # bytes of a date and time, with its comma
 _RULE = re.compile(r"RRULE|FREQ=|^(DTSTART|RDATE)", re.ASCII | re.IGNORECASE)
 _BLANKS = " \t\r\n"
 _UNANCHORED = re.compile(r"(?!.*dtstart).*freq=", re.IGNORECASE | re.DOTALL)
-_HASHED = re.compile(r"(?:^|[\s,])h(?![a-z])", re.IGNORECASE)
+_HASHED = re.compile(r"(?:^|^all:|[\s,])h(?![a-z])", re.IGNORECASE)
 _CRON_ZONE = re.compile(r"CRON_TZ=(\S+)\s+", re.IGNORECASE)
 
 
@@ -176,6 +175,8 @@ def _parse(text: str, timezone: str, jobid: str, anchor: float) -> Schedule:
     kind, rest = _find_kind(text)
     if not (text.isascii() or kind in (After, Group)):
         raise BadSchedule(f"bad schedule {text!r:.80}: no keyword, cron expression or rule")
+    if kind is EveryHost:
+        return EveryHost.wrap(parse(rest, timezone, jobid, anchor))
     if kind:
         return kind.parse(rest, timezone, anchor)
     if _RULE.search(text):

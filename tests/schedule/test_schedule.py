@@ -219,7 +219,8 @@ def test_only_what_others_make_due_is_a_follower():
 
 def test_parsed_schedules_are_kept():
     assert parse("*/5 * * * *", jobid="a", anchor=1.0) is parse("*/5 * * * *", jobid="b", anchor=2.0)
-    assert parse("H * * * *", jobid="a").text != parse("H * * * *", jobid="c").text
+    for text in ("H * * * *", "ALL:H * * * *"):
+        assert parse(text, jobid="a").text != parse(text, jobid="c").text
 
 
 @pytest.mark.parametrize(
@@ -231,6 +232,7 @@ def test_parsed_schedules_are_kept():
             "\nEXDATE:20260601T030000,20260601T220000,20260602T030000,20260602T220000",
         ),
         ("DTSTART;TZID=Asia/Tokyo:20260101T030000\nRRULE:FREQ=YEARLY", ""),
+        ("ALL:0 9 * * *", "\nEXDATE:20260601,20260602"),
     ],
 )
 def test_days_are_excluded_in_the_zone_of_the_schedule(text, excluded):
