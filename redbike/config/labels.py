@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from redbike.errors import BadConfig
+from redbike.text.parsing import DEFAULT
 from redbike.text.printable import quote
 
 TAGS, OWNER, NOTE = "tags", "owner", "note"
@@ -43,6 +44,8 @@ def _read_tag(name: str, word: str) -> str:
     tag = unicodedata.normalize("NFC", word.lower())
     if not _TAG.fullmatch(tag):
         raise BadConfig(f"bad {name} {quote(word)}: {_ALLOWED}")
+    if tag == DEFAULT:
+        raise BadConfig(f"bad {name} {quote(word)}: {DEFAULT!r} takes back all tags, so it is not allowed as a tag")
     if len(tag) > LONGEST_TAG:
         raise BadConfig(f"bad {name} {quote(word)}: {len(tag)} characters, up to {LONGEST_TAG} are allowed in a tag")
     return tag

@@ -13,11 +13,10 @@ from redbike.config.labels import LABELS, TAGS
 from redbike.config.parameters import OPTIONS, Catchup, NoOrYes, OnError, OnLost, OnTimeout, Overlap, Value, fold
 from redbike.config.ping_urls import mask
 from redbike.errors import BadConfig
-from redbike.text.parsing import load_object, refuse_constant
+from redbike.text.parsing import DEFAULT, load_object, refuse_constant
 
 MAX_DATA = 64 * 1024  # bytes of UTF-8
 MAX_DEPTH = 500  # lists and objects in each other: a worker must be able to read them, too
-DEFAULT = "default"  # as the text of an option: the job has it no more
 DATA = "data"
 BACKFILL = "backfill"  # among options that are stored: of which backfill a job is an occurrence
 ALL_OF = "all-of"  # among options that are stored: of which job for every host it is the one of its host
@@ -100,8 +99,8 @@ def read_option(name: str, value: Any) -> Value | None:
     if value is None or fold(value) == DEFAULT:
         return None
     read = OPTIONS[name].read(value)
-    # Of words for people, nothing is the same as none.
-    return None if read == "" else read
+    # Of words for people, nothing is the same as none. A blank may have hidden the word.
+    return None if read == "" or fold(read) == DEFAULT else read
 
 
 def format_options(options: Mapping[str, Value]) -> str:

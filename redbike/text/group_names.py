@@ -1,5 +1,6 @@
 """The names of groups of jobs, and what stands for a group among job ids."""
 
+from redbike.text.parsing import DEFAULT
 from redbike.text.printable import CONTROL
 
 MARK = "\x1d"  # a group is its name behind this, among the parents and followers of jobs: no job id has it
@@ -20,6 +21,8 @@ def find_problem(name: object) -> str:
         return f"the name of a group has {MOST_BYTES} bytes at most, and this one {size}"
     if CONTROL.search(name) or name != name.strip():
         return "control characters, and spaces at its ends, are not allowed in the name of a group"
+    if name.lower() == DEFAULT:
+        return f"{DEFAULT!r} takes a job out of its group, so it is not allowed as the name of a group"
     return ""
 
 

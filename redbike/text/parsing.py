@@ -6,6 +6,8 @@ from functools import lru_cache
 from typing import Any, TypeGuard
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+DEFAULT = "default"  # as the text of an option: the job has it no more
+
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,6})?", re.ASCII)
 _DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d{{1,6}})?){unit})?" for unit in "dhms"), re.ASCII | re.IGNORECASE)
 _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", re.ASCII)

@@ -79,6 +79,7 @@ def store(client, prefix):
         ("tags", [], None),
         ("owner", " Ann, 4711 ", "Ann, 4711"),
         ("note", " ", None),
+        ("note", " Default", None),
     ],
 )
 def test_a_value_is_stored_in_one_form(name, value, stored):
@@ -93,6 +94,7 @@ def test_a_value_is_stored_in_one_form(name, value, stored):
         ("tags", "t" * 51, "51 characters, up to 50 are allowed in a tag"),
         ("tags", ",".join(f"t{number}" for number in range(21)), "21 tags, up to 20 are allowed"),
         ("tags", [7], "or a list of texts"),
+        ("tags", "default,", "'default' takes back all tags"),
         ("owner", "x" * 101, "one line of up to 100 characters is needed"),
         ("note", "two\nlines", "one line of up to 500 characters is needed"),
     ],

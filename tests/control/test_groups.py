@@ -215,6 +215,7 @@ def test_a_cycle_is_refused_and_named(redbike, caplog, jobs, path):
         ("a\nb", [], "report", BadConfig, "control characters"),
         (" a", [], "report", BadConfig, "spaces at its ends"),
         (7, [], "report", BadConfig, "bad group 7: the name of a group is a text"),
+        ("DEFAULT", [], "report", BadConfig, "bad group 'DEFAULT': 'default' takes a job out of its group"),
         (NAME, [("one", "NOW"), ("report", "NOW")], "report", BadConfig, "'report' cannot belong to the group"),
         (NAME, [("one", "NOW")], "re\nport", BadJobId, "bad job id"),
         (NAME, [("one", None)], "report", BadConfig, "'one' has no schedule"),

@@ -94,6 +94,7 @@ BAD = [
     "FREQ=DAILY\nEXRULE:FREQ=DAILY",
     "RRULE:FREQ=DAILY\n" * 17,
     "FREQ=DAILY;BYDAY=" + "MO," * 3000,
+    "GROUP:Default",
     "ALL: all:0 3 * * *",
     "ALL:" * 2000 + "NOW",
 ]
