@@ -301,6 +301,23 @@ def test_without_dtstart_it_counts_from_when_it_is_set():
     assert rule.next(noon + 2 * 86400) is None
 
 
+SECOND_PASS = instant("2026-10-25T01:30:00")  # when it is 02:30 for the second time
+
+
+@pytest.mark.parametrize(
+    ("text", "pause"), [("DAILY", 86400), ("DAILY;COUNT=2", 86400), ("HOURLY", 3600), ("MINUTELY;INTERVAL=20", 1200)]
+)
+def test_what_counts_from_a_repeated_hour_keeps_its_phase(text, pause):
+    assert parse(f"FREQ={text}", "Europe/Berlin", anchor=SECOND_PASS).next(SECOND_PASS) == SECOND_PASS + pause
+
+
+@pytest.mark.parametrize("text", ["MINUTELY;COUNT=30", "HOURLY;INTERVAL=2", "MINUTELY;INTERVAL=45"])
+def test_what_would_have_another_phase_from_a_repeated_hour_on_is_refused(text):
+    with pytest.raises(BadSchedule, match=f"{text}': it counts from 20261025T023000, which is in a repeated hour"):
+        parse(f"FREQ={text}", "Europe/Berlin", anchor=SECOND_PASS)
+    parse(f"FREQ={text}", "Europe/Berlin", anchor=SECOND_PASS - 3600)
+
+
 def test_it_stops_at_the_end_of_the_calendar():
     assert parse("DTSTART:20260101T000000Z\nRRULE:FREQ=DAILY;UNTIL=99991231T235959Z").next(0) is not None
     assert parse("FREQ=DAILY", "Europe/Berlin", anchor=253402300799.0).next(253401700000) is None

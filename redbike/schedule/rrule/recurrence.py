@@ -32,6 +32,7 @@ from redbike.schedule.rrule.rule import (
     Line,
     Moment,
     Rule,
+    format_wall,
     make_start,
     parse_line,
     parse_moment,
@@ -129,9 +130,23 @@ def _read_start(
         raise BadSchedule(f"bad rule: it has more than one DTSTART, {quoted(str(starts[1]))}")
     if not starts:
         instant = min(floor(anchor), LAST - 1)
-        return timezone, Moment(instant + zones(timezone)(instant)[2], False, False), others
+        wall = instant + zones(timezone)(instant)[2]
+        _check_phase(others, wall, instant - resolve(wall, zones(timezone)))
+        return timezone, Moment(wall, False, False), others
     moment = parse_moment(starts[0].value, str(starts[0]))
     return "UTC" if moment.is_utc else starts[0].tzid or timezone, moment, others
+
+
+def _check_phase(lines: Iterable[Line], wall: int, late: int) -> None:
+    """Raise `BadSchedule` for a rule of elapsed time whose periods would begin `late` seconds too early.
+
+    DTSTART cannot say that it means the second of two equal local times.
+    """
+    for line in lines if late else ():
+        rule = parse_rule(line) if line.name in ("RRULE", "EXRULE") else None
+        if rule and rule.freq >= HOURLY and (rule.count or late % (3600 // 60 ** (rule.freq - HOURLY) * rule.interval)):
+            why = f"it counts from {format_wall(wall)}, which is in a repeated hour: give another time as its DTSTART"
+            raise BadSchedule(f"bad rule {quoted(rule.text)}: {why}")
 
 
 def _add_times(line: Line) -> Line:
