@@ -40,15 +40,15 @@ def find_window(schedule: Schedule, seconds: float, now: float) -> Window | None
     Windows that overlap or meet are one. Raise `BadSchedule` if so many do that it would never open.
     """
     start = schedule.next(now - seconds)
-    while start is not None and start + seconds <= now:
-        start = schedule.next(start)  # the difference was rounded
+    while start is not None and round(start + seconds, 6) <= now:
+        start = schedule.next(start)  # the difference was rounded, and so is the end of the window before
     if start is None:
         return None
     last = start
     for _ in range(MOST_JOINED):
-        later = schedule.next(last)
-        if later is None or later > last + seconds:
-            return Window(start, round(last + seconds, 6))
+        later, end = schedule.next(last), round(last + seconds, 6)
+        if later is None or later > end:
+            return Window(start, end)
         last = later
     raise BadSchedule(
         f"bad blackout {quoted(schedule.text)} for {format_length(seconds)}: it would never end, because it is not "

@@ -2,14 +2,18 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import islice, pairwise
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from redbike import BadConfig, BadSchedule, NoSuchJob, Redbike, RoundRobin
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.loop.blackouts import begin_named, decide_begun
+from redbike.schedule.kinds import Every
 from redbike.schedule.parser import parse
-from redbike.schedule.windows import find_window
+from redbike.schedule.windows import find_window, list_windows
 from redbike.store.inspection.fsck import fsck
 from tests.states import dump
 from tests.verbs import Quiet
@@ -82,9 +86,9 @@ def test_pauses_by_hand_are_not_shortened_and_end_nothing_else(redbike, form, ca
     for day, spans in enumerate(days):
         for minute in sorted(times):
             bike.run_due(START + day * 86400 + minute * 60)
-            for at, verb, given in acts if day == 0 else ():
+            for at, verb, options in acts if day == 0 else ():
                 if at == minute:
-                    ends = {"until": START + given["until"] * 60} if "until" in given else given
+                    ends = {"until": START + options["until"] * 60} if "until" in options else options
                     getattr(bike, pause if verb == "pause" else resume)(*subject, **ends)
             assert is_paused(bike, form) == any(begin <= minute < end for begin, end in spans), (day, minute)
     assert list(fsck(bike.store)) == []
@@ -228,6 +232,15 @@ def test_windows_that_meet_are_one_and_those_that_leave_a_gap_are_not():
     berlin = parse("CRON_TZ=Europe/Berlin 30 1 * * *")
     start, end = find_window(berlin, 7200.0, 1_774_738_800.0)  # 2026-03-29 00:00
     assert (start, end) == (1_774_744_200.0, 1_774_751_400.0)
+
+
+@given(st.floats(0.01, 9000), st.floats(1e9, 2e9), st.floats(0.01, 0.999))
+@example(3600, 1780212968.194991, 4.4 / 3600)
+def test_each_window_begins_after_the_end_of_the_one_before(period, anchor, share):
+    schedule = Every("", round(period, 6), round(anchor, 6))
+    windows = [*islice(list_windows(schedule, round(period * share, 6), anchor, 2.1e9), 20)]
+    assert len(windows) == 20
+    assert all(one.end < other.start for one, other in pairwise(windows))
 
 
 @pytest.mark.parametrize(
