@@ -36,7 +36,7 @@ def name_entries(entries: Sequence[Entry]) -> dict[int, str]:
     for entry in entries:
         name = plain[entry.number]
         if often[name] > 1:
-            name += f"-{_hash(entry.user, entry.command, entry.input, entry.schedule)}"
+            name += f"-{make_hash(entry.user, entry.command, entry.input, entry.schedule)}"
         first, number = name, 1
         while name in given:
             number += 1
@@ -48,10 +48,11 @@ def name_entries(entries: Sequence[Entry]) -> dict[int, str]:
 
 def _make_name(entry: Entry) -> str:
     words = "-".join(_find_words(entry.command))[:MAX_LENGTH].strip("-") or "job"
-    return f"{words}-{_hash(entry.user, entry.command, entry.input)}"
+    return f"{words}-{make_hash(entry.user, entry.command, entry.input)}"
 
 
-def _hash(*texts: str) -> str:
+def make_hash(*texts: str) -> str:
+    """Return four characters that stand for `texts` in a name."""
     return hashlib.sha256("\0".join(texts).encode(errors="surrogateescape")).hexdigest()[:4]
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from redbike.importers.crontab_names import make_hash
+
 ENVIRONMENT_FILES = ("/etc/environment", "/etc/default/locale")  # the later one wins
 ZONES = "/zoneinfo/"
 COMPARED = 5 * 366  # days for which two zones must agree
@@ -158,21 +160,21 @@ def make_units(queue: str, users: Sequence[str], folder: str, program: str) -> d
     """Return the units by their file names: a worker for each user, and a dispatcher if there are several users."""
     if not users:
         return {}
+    # Two files of one host have one queue and the same users, and each is imported to a folder of its own.
+    name = f"redbike-{queue}-{make_hash(folder)}"
     if len(users) == 1:
-        return {_name_unit(queue, users[0]): _make_unit(f"of {users[0]}", users[0], folder, (program, "up"))}
+        return {_name_unit(name, users[0]): _make_unit(f"of {users[0]}", users[0], folder, (program, "up"))}
     units = {}
     for user in users:
         command = (program, "work", WORKER_OF_USER.format(queues=make_queue(queue, user)))
-        units[_name_unit(queue, user)] = _make_unit(f"of {user}", user, folder, command, NO_SHELL_JOBS)
-    units[_name_unit(queue, "dispatch")] = _make_unit(
-        "of all users: the dispatcher", users[0], folder, (program, "dispatch")
-    )
+        units[_name_unit(name, user)] = _make_unit(f"of {user}", user, folder, command, NO_SHELL_JOBS)
+    units[f"{name}.service"] = _make_unit("of all users: the dispatcher", users[0], folder, (program, "dispatch"))
     return units
 
 
-def _name_unit(queue: str, user: str) -> str:
-    name = OTHERS.sub(lambda found: rb"\x%02x" % found[0][0], user.encode()).decode()
-    return f"redbike-{queue}-{name}.service"
+def _name_unit(name: str, user: str) -> str:
+    suffix = OTHERS.sub(lambda found: rb"\x%02x" % found[0][0], user.encode()).decode()
+    return f"{name}-{suffix}.service"
 
 
 def _make_unit(whose: str, user: str, folder: str, command: Sequence[str], comment: str = "") -> str:

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pwd
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -82,7 +83,7 @@ def test_the_crontabs_of_debian_become_jobs_of_root(tmp_path, name, schedules, w
     assert [schedule for _, schedule in rows] == schedules
     assert (imported.refused, imported.decisions, list(imported.users)) == ((), 0, ["root"])
     assert any(jobid.startswith(words) and jobid.endswith(":cron-root") for jobid, _ in rows)
-    unit = imported.files["redbike-cron-root.service"]
+    unit = imported.files["redbike-cron-2ec3-root.service"]
     assert "User=root\nWorkingDirectory=/srv/jobs\nExecStart=/usr/bin/redbike up\n" in unit
     # Whoever can write to the server could have anything run as root.
     worker = "redbike.commands:Commands('cron-root', 'commands.ini', shell_jobs=False)"
@@ -98,7 +99,7 @@ def test_each_user_of_several_has_a_unit_and_a_queue(tmp_path):
     }
     assert [job.jobid.split(":")[-1] for job in imported.jobs] == ["cron-root", "cron-www-data", "cron-root"]
     units = [name for name in imported.files if name.endswith(".service")]
-    assert units == ["redbike-cron-root.service", "redbike-cron-www-data.service", "redbike-cron-dispatch.service"]
+    assert units == [f"redbike-cron-2ec3{suffix}.service" for suffix in ("-root", "-www-data", "")]
     worker = "work \"redbike.commands:Commands('cron-www-data', 'commands.ini', shell_jobs=False)\"\n"
     assert "User=www-data\nWorkingDirectory=/srv/jobs\n# shell_jobs=False: " in imported.files[units[1]]
     assert f"\nExecStart=/usr/bin/redbike {worker}" in imported.files[units[1]]
@@ -107,6 +108,12 @@ def test_each_user_of_several_has_a_unit_and_a_queue(tmp_path):
     assert load(str(tmp_path / CONFIG), {}).settings.worker is None
     # No user can reach the embedded server of another.
     assert imported.decisions == 1
+
+
+def test_no_unit_has_the_name_of_another():
+    hosts = [replace(HOST, folder=folder) for folder in ("/srv/jobs", "/srv/more")]
+    files = [convert("0 1 * * * root a\n0 2 * * * dispatch b\n", host, has_users=True).files for host in hosts]
+    assert len({name for each in files for name in each if name.endswith(".service")}) == 6
 
 
 # Ids

@@ -25,7 +25,7 @@ def test_systemd_reads_the_units_as_they_are_meant(tmp_path, program):
         "0 1 * * * root a\n0 2 * * * corp\\b%b b\n", Host(LocalTime("UTC"), {}, folder, program), has_users=True
     )
     units = [name for name in imported.files if name.endswith(".service")]
-    assert units[1] == r"redbike-cron-corp\x5cb\x25b.service"
+    assert re.fullmatch(r"redbike-cron-\w{4}-corp\\x5cb\\x25b\.service", units[1])
     for name in units:
         (tmp_path / name).write_text(imported.files[name])
         # It says so if there is no such program, or a line that it cannot read.
