@@ -1,9 +1,10 @@
 """Read the holidays of a calendar as days, which schedules leave out."""
 
+from collections.abc import Iterator
 from typing import IO
 
 from redbike.errors import BadConfig, BadSchedule
-from redbike.importers.calendar import read_calendar
+from redbike.importers.calendar import Event, read_calendar
 from redbike.importers.events import Importer
 from redbike.schedule.kinds import Schedule
 
@@ -19,16 +20,26 @@ def read_holidays(file: IO[bytes], name: str, now: float) -> list[int]:
     importer = Importer(calendar, "", "UTC", "UTC", now)
     today, days = int(now) // 86400 - 1, set[int]()  # of the zone that is the latest
     # Of two versions that are equally new, both count: their days are in the file.
-    for events in (*importer.groups.series, *([event] for event in importer.groups.conflicts)):
-        master = events[-1]
-        if master.problem or (master.start is not None and "T" not in master.start.value):
+    series = (*importer.groups.series, *([event] for event in importer.groups.conflicts))
+    for events in (part for each in series for part in _split(each)):
+        own = events[-1]
+        if own.problem or (own.start is not None and "T" not in own.start.value):
             try:
-                days |= _list_days(importer.make_schedule(events), master.days, today)
+                days |= _list_days(importer.make_schedule(events), own.days, today)
             except BadSchedule as error:
-                raise BadConfig(f"cannot read {name!r}: {master.title}: {error}") from None
+                raise BadConfig(f"cannot read {name!r}: {own.title}: {error}") from None
     if not days:
         raise BadConfig(f"cannot read {name!r}: it has no all-day event in the next two years")
     return sorted(days)
+
+
+def _split(events: list[Event]) -> Iterator[list[Event]]:
+    """Yield a series without its changed occurrences, and each of these: it may have another length, or times."""
+    own, changes = events[-1], [event for event in events if event.replaces]
+    if not own.replaces:
+        yield [*(change._replace(is_cancelled=True) if change.start else change for change in changes), own]
+    if own.replaces or not own.is_cancelled:
+        yield from ([change._replace(replaces=None, lines=())] for change in changes)
 
 
 def _list_days(schedule: Schedule | None, length: int, today: int) -> set[int]:

@@ -311,6 +311,26 @@ def test_holidays_are_the_all_day_events_of_two_years():
     ) == ["20261031", "20261101", "20261102", "20261225", "20261226", "20270101", "20280101"]
 
 
+WEEKLY = "UID:7\nDTSTART;VALUE=DATE:20261102\nRRULE:FREQ=WEEKLY;COUNT=2"
+CHANGED = "RECURRENCE-ID;VALUE=DATE:20261109"
+
+
+@pytest.mark.parametrize(
+    ("series", "change", "days"),
+    [
+        (WEEKLY, f"{CHANGED}\nDTSTART;VALUE=DATE:20261110\nDTEND;VALUE=DATE:20261112", "02 10 11 30"),
+        (WEEKLY, f"{CHANGED}\nDTSTART:20261109T120000Z", "02 30"),
+        (WEEKLY, f"{CHANGED}\nDTSTART;VALUE=DATE:20261109\nSTATUS:CANCELLED", "02 30"),
+        (f"{WEEKLY}\nSTATUS:CANCELLED", f"{CHANGED}\nDTSTART;VALUE=DATE:20261110", "30"),
+        (WEEKLY.replace(";VALUE=DATE:20261102", ":20261102T090000Z"),
+         "RECURRENCE-ID:20261109T090000Z\nDTSTART;VALUE=DATE:20261110", "10 30"),
+    ],
+)  # fmt: skip
+def test_a_changed_occurrence_of_a_holiday_has_its_own_days(series, change, days):
+    other = "UID:8\nDTSTART;VALUE=DATE:20261130"
+    assert list_holidays(series, f"UID:7\n{change}", other) == [f"202611{day}" for day in days.split()]
+
+
 def test_a_calendar_without_holidays_is_refused():
     with pytest.raises(BadConfig, match="it has no all-day event in the next two years"):
         list_holidays("UID:5\nDTSTART:20261111T090000Z")
