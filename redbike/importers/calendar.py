@@ -78,9 +78,9 @@ def read_calendar(file: IO[bytes], name: str) -> Calendar:
     events = [part for part in parts if part.name == "VEVENT"]
     return Calendar(
         [_read_event(event) for event in events],
-        next((str(component["X-WR-TIMEZONE"]) for component in found if "X-WR-TIMEZONE" in component), None),
-        {str(zone.get("TZID")): tuple(_read_onsets(zone)) for zone in zones},
-        {str(zone.get("TZID")): str(zone["X-LIC-LOCATION"]) for zone in zones if "X-LIC-LOCATION" in zone},
+        next((_get_text(component, "X-WR-TIMEZONE") for component in found if "X-WR-TIMEZONE" in component), None),
+        {_get_text(zone, "TZID"): tuple(_read_onsets(zone)) for zone in zones},
+        {_get_text(zone, "TZID"): _get_text(zone, "X-LIC-LOCATION") for zone in zones},
         Counter(_list_ignored(parts, events)),
     )
 
@@ -138,12 +138,13 @@ def _count_days(event: Any) -> int:
 
 
 def _read_onsets(zone: Any) -> Iterator[Onsets]:
-    """Yield the parts of a VTIMEZONE that are complete."""
+    """Yield the parts of a VTIMEZONE that have each property which they need, and only once."""
     for part in zone.subcomponents:
-        if not part.errors and {"DTSTART", "TZOFFSETFROM", "TZOFFSETTO"} <= set(part):
-            before, offset = (int(part[name].td.total_seconds()) for name in ("TZOFFSETFROM", "TZOFFSETTO"))
+        start, *offsets = (part.get(name) for name in ("DTSTART", "TZOFFSETFROM", "TZOFFSETTO"))
+        if not part.errors and not any(each is None or isinstance(each, list) for each in (start, *offsets)):
+            before, offset = (int(each.td.total_seconds()) for each in offsets)
             lines = (str(line) for name in ("RRULE", "RDATE") for line in _read_lines(part, name))
-            yield Onsets(part["DTSTART"].to_ical().decode(), before, offset, tuple(lines))
+            yield Onsets(start.to_ical().decode(), before, offset, tuple(lines))
 
 
 def _shorten(error: object) -> str:

@@ -257,6 +257,7 @@ def test_the_id_is_the_same_again_and_a_job_id():
         ("Asia/Tokyo", "X-WR-TIMEZONE:America/New_York\n", "1101T1500"),
         (None, "X-WR-TIMEZONE:America/New_York\n", "1102T0500"),
         (None, "X-WR-TIMEZONE:W. Europe Standard Time\n", "1101T2300"),
+        (None, "X-WR-TIMEZONE:Asia/Tokyo\nX-WR-TIMEZONE:UTC\n", "1101T1500"),
         (None, "", "1102T0000"),
     ],
 )
@@ -269,6 +270,13 @@ def test_days_are_midnight_where_the_user_or_the_calendar_says_until_the_end_of_
 def test_a_calendar_in_an_unknown_zone_is_refused():
     with pytest.raises(BadSchedule, match="unknown time zone 'Middle Earth'"):
         read(make_calendar(DAY, head="X-WR-TIMEZONE:Middle Earth\n"), None)
+
+
+@pytest.mark.parametrize("twice", ["DTSTART:16020101T000000", "TZOFFSETFROM:+0300", "TZOFFSETTO:+0300"])
+def test_a_part_of_a_zone_that_has_a_property_twice_does_not_count(twice):
+    part = f"DTSTART:16010101T000000\nTZOFFSETFROM:+0200\nTZOFFSETTO:+0100\n{twice}\n"
+    zone = f"BEGIN:VTIMEZONE\nTZID:X\nBEGIN:STANDARD\n{part}END:STANDARD\nEND:VTIMEZONE\n"
+    assert read_calendar(io.BytesIO(make_calendar(head=zone).encode()), "it").definitions == {"X": ()}
 
 
 @pytest.mark.parametrize(
