@@ -53,13 +53,15 @@ def read_schedule(texts: list[str]) -> str:
 
 
 def _read_field(text: str, field: Field) -> str:
-    items, position = [], 0
+    items, position = list[str](), 0
     while True:
         found = ITEM.match(text, position)
         if found is None or (found[1].isalnum() and text[found.end() : found.end() + 1] == "-"):
             raise BadTime(f"cron refuses {text!r:.80}: bad {field.name}")
         if not _is_empty(found[1], found[2], text, field):
-            items.append(found[0])
+            # If an item before it is left out, a star would begin the field, which changes what the field means.
+            is_first = found[1] == "*" and position and not items
+            items.append(f"{field.low}-{field.high}{found[2] or ''}" if is_first else found[0])
         position = found.end() + 1
         if text[found.end() : position] != ",":
             break

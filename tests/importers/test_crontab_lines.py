@@ -44,6 +44,8 @@ def test_a_line_sets_a_variable(line, name, value):
         # A range that ends before it begins has no values.
         ("0 22-2,4 * * *", "0 4 * * *"),
         ("0 0 * * fri-sun,2", "0 0 * * 2"),
+        ("0 0 1 * 5-3,*/2,*", "0 0 1 * 0-7/2,*"),
+        ("0 0 7-1,* * 5", "0 0 1-31 * 5"),
     ],
 )
 def test_a_schedule_is_what_cron_reads(time, schedule):
