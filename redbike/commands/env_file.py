@@ -102,4 +102,7 @@ def _parse_value(text: str, position: int) -> tuple[str, int]:
         return value, -1
     plain = PLAIN.match(text, position)
     assert plain is not None
-    return value + ESCAPED.sub(lambda each: each[1] or "", plain[0].rstrip()), plain.end()
+    kept = plain[0].rstrip()
+    if (len(kept) - len(kept.rstrip("\\"))) % 2:
+        kept = plain[0][: len(kept) + 1]  # the first blank at the end belongs to a backslash
+    return value + ESCAPED.sub(lambda each: each[1] or "", kept), plain.end()
