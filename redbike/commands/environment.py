@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 
 from redbike.commands.file import Command
-from redbike.commands.values import MAX_SECONDS
 from redbike.config.file import OF_FAILURE, OF_RUN, SECRETS, VARIABLE
 from redbike.errors import CommandFailed
 from redbike.store import shell
@@ -16,6 +15,7 @@ from redbike.store.run import Run, format_due
 # No command inherits these: what has started the worker may itself be a command, of another run.
 HIDDEN = frozenset(name.encode() for name in (*SECRETS, *OF_RUN, *OF_FAILURE))
 MOST_DATA = 32 * 1024  # bytes of data in a variable: the system allows 128 KiB, and all variables share a limit
+ENDLESS = 1e8  # seconds: a run that has more left has no timeout
 
 _files: set[str] = set()  # those with data that are there now
 
@@ -39,7 +39,7 @@ def open_environment(
     }
     if run.backfill_of:
         own["BACKFILL"] = run.jobid
-    if seconds <= MAX_SECONDS:
+    if seconds <= ENDLESS:
         own["DEADLINE"] = format_due(run.now() + seconds)
     # The data of a one-off of a shell say what it runs, and are not for its command.
     data = b"" if shell.is_of_shell(jobid) else run.stored_data.encode()

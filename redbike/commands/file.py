@@ -15,15 +15,14 @@ from redbike.commands.values import (
     find_operator,
     get_choice,
     get_path,
+    get_seconds,
     make_argv,
-    parse_count,
-    parse_duration,
     parse_signal,
     parse_statuses,
     parse_variable,
 )
 from redbike.config.file import explain_ini
-from redbike.config.parameters import MAX_OUTPUT, read_choice, read_size
+from redbike.config.parameters import MAX_COUNT, MAX_OUTPUT, MAX_SECONDS, read_choice, read_number, read_size
 from redbike.errors import BadConfig
 from redbike.text.parsing import load_json
 from redbike.text.printable import suggest
@@ -204,20 +203,20 @@ def make_command(name: str, line: str, options: Mapping[str, str], folder: str) 
     return Command(
         name,
         argv=make_argv(line, options.get("shell")),
-        timeout=parse_duration("timeout", options["timeout"], minimum=0.001) if "timeout" in options else None,
+        timeout=get_seconds("timeout", options, 0.001),
         cwd=None if cwd is None else encode(os.path.join(folder, cwd)),
         env=variables,
         inherits=inherits,
         input=encode(options.get("input", "")),
-        backoff=parse_duration("backoff", options.get("backoff", "60"), minimum=0),
+        backoff=read_number("backoff", options.get("backoff", "60"), 0, MAX_SECONDS, float),
         on_error=get_choice("on-error", options),
         on_timeout=get_choice("on-timeout", options),
-        retries=parse_count("retries", options["retries"]) if "retries" in options else None,
+        retries=read_number("retries", options["retries"], 0, MAX_COUNT, int) if "retries" in options else None,
         output=read_size("output", options["output"], MAX_OUTPUT) if "output" in options else None,
         on_failure=make_argv(options["on-failure"], options.get("shell")) if "on-failure" in options else (),
         success=parse_statuses("success", options.get("success", "0")),
         env_file=os.path.join(folder, get_path("env-file", options)) if "env-file" in options else None,
         signal=parse_signal("signal", options.get("signal", "TERM")),
-        grace=parse_duration("grace", options["grace"], minimum=0) if "grace" in options else None,
+        grace=get_seconds("grace", options),
         operator=next(filter(None, map(find_operator, unread)), ""),
     )

@@ -6,16 +6,12 @@ import signal
 from collections.abc import Mapping
 
 from redbike.config.file import OF_RUN
-from redbike.config.parameters import OPTIONS, read_choice
+from redbike.config.parameters import MAX_SECONDS, OPTIONS, read_choice, read_number
 from redbike.errors import BadConfig
-from redbike.text.parsing import measure_duration
 
-MAX_SECONDS = 1e8
-MAX_RETRIES = 1_000_000
 MAX_STATUS = 255
 SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "WINCH", "ABRT", "KILL")  # those that programs end by
 
-COUNT = re.compile(r"\d{1,7}", re.ASCII)
 STATUSES = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # A word of a command line, with its quotes and backslashes.
@@ -88,17 +84,9 @@ def find_operator(line: str) -> str:
     return ""
 
 
-def parse_duration(key: str, text: str, minimum: float) -> float:
-    """Return the seconds of ``90``, ``1.5`` or ``1h30m``.
-
-    Raise `BadConfig` if the text is invalid, or if the seconds are not from `minimum` to `MAX_SECONDS`.
-    """
-    value = measure_duration(text)
-    if value is None:
-        raise BadConfig(f"bad {key} {text!r:.80}: seconds or a duration such as '15m' are needed")
-    if not minimum <= value <= MAX_SECONDS:
-        raise BadConfig(f"bad {key} {text!r:.80}: {minimum:g} to {MAX_SECONDS:g} seconds are allowed")
-    return value
+def get_seconds(key: str, options: Mapping[str, str], least: float = 0) -> float | None:
+    """Return the seconds of `key`, such as ``90`` or ``1h30m``; None if it is not given. Raise `BadConfig`."""
+    return read_number(key, options[key], least, MAX_SECONDS, float) if key in options else None
 
 
 def get_choice(key: str, options: Mapping[str, str]) -> str | None:
@@ -107,13 +95,6 @@ def get_choice(key: str, options: Mapping[str, str]) -> str | None:
     The setting of the same name has the allowed values. Raise `BadConfig` for another value.
     """
     return read_choice(key, options[key], OPTIONS[key].choices) if key in options else None
-
-
-def parse_count(key: str, text: str) -> int:
-    """Return a whole number from 0 to `MAX_RETRIES`. Raise `BadConfig`."""
-    if not COUNT.fullmatch(text) or int(text) > MAX_RETRIES:
-        raise BadConfig(f"bad {key} {text!r:.80}: 0 to {MAX_RETRIES} are allowed")
-    return int(text)
 
 
 def parse_variable(key: str, value: str) -> tuple[bytes, bytes]:
