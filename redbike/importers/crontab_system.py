@@ -13,6 +13,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from redbike.importers.crontab_names import make_hash
+from redbike.text.parsing import load_zone
 
 ENVIRONMENT_FILES = ("/etc/environment", "/etc/default/locale")  # the later one wins
 ZONES = "/zoneinfo/"
@@ -43,15 +44,16 @@ def find_local_time(root: str = "/") -> LocalTime:
     """
     local = Path(root, "etc/localtime")
     linked = os.path.realpath(local).partition(ZONES)[2]
-    if _is_zone(linked):
+    if load_zone(linked):
         return LocalTime(linked)
     try:
         name = Path(root, "etc/timezone").read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         name = ""
-    if not _is_zone(name):
+    zone = load_zone(name)
+    if zone is None:
         return LocalTime(None)
-    is_same = _read_offsets(_read_zone(local)) == _read_offsets(ZoneInfo(name))
+    is_same = _read_offsets(_read_zone(local)) == _read_offsets(zone)
     return LocalTime(name, "" if is_same else f"/etc/timezone says {name}, but /etc/localtime has other rules")
 
 
@@ -61,7 +63,7 @@ def _read_zone(path: Path) -> tzinfo:
         with open(path, "rb") as file:
             return ZoneInfo.from_file(file)
     except Exception:
-        # As below, zoneinfo raises several.
+        # The package zoneinfo raises several exceptions for a file that is none of a zone.
         return UTC
 
 
@@ -69,15 +71,6 @@ def _read_offsets(zone: tzinfo) -> list[timedelta | None]:
     """Return the offsets of each day for some years: two files may have the same rules and not the same bytes."""
     begin = datetime.now(UTC)
     return [(begin + timedelta(day)).astimezone(zone).utcoffset() for day in range(COMPARED)]
-
-
-def _is_zone(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except Exception:
-        # zoneinfo raises several exceptions for an unknown zone: for a missing file, a folder, a bad key.
-        return False
-    return True
 
 
 def read_variables(root: str = "/") -> dict[str, str]:

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache
 from typing import NamedTuple
 from zoneinfo import available_timezones
 
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.parser import parse
-from redbike.schedule.zones import load_zone_info
+from redbike.text.parsing import load_zone
 
 _BEFORE = 400 * 86400  # seconds; a rule of each year changes the offset within them
 _AFTER = 5 * 366 * 86400  # seconds for which a zone must agree with the rules
@@ -51,7 +50,7 @@ class ZoneNames:
         if tzid not in self._found:
             if len(self._found) == _MOST_ZONES:
                 raise BadSchedule(f"unknown time zone {quoted(tzid)}: the calendar has more than {_MOST_ZONES} zones")
-            named = [name for name in self._list_names(tzid) if _exists(name)]
+            named = [name for name in self._list_names(tzid) if load_zone(name)]
             # EST of IANA has no summer time: an abbreviation means what the calendar defines.
             defined = self._find_equal(tzid, named) if tzid.isupper() else None
             self._found[tzid] = defined or next(iter(named), None) or self._find_equal(tzid)
@@ -87,7 +86,7 @@ class ZoneNames:
         # Of several zones with these rules, one whose city the name has: "(UTC+01:00) Amsterdam, Berlin, Bern".
         names = [*self._known.values(), *sorted(available_timezones())]
         names.sort(key=lambda name: name.rpartition("/")[2].replace("_", " ") not in tzid)
-        return next((name for name in (*named, *fixed, *names) if _exists(name) and _agrees(name, samples)), None)
+        return next((name for name in (*named, *fixed, *names) if _agrees(name, samples)), None)
 
 
 def _list_changes(parts: Iterable[Onsets], now: int) -> Iterator[tuple[int, int]]:
@@ -113,20 +112,13 @@ def _sample(changes: list[tuple[int, int]], begin: int, end: int) -> Iterator[tu
 
 
 def _agrees(name: str, samples: Iterable[tuple[int, int]]) -> bool:
-    info = load_zone_info(name)
-    return all(datetime.fromtimestamp(at, info).utcoffset() == timedelta(seconds=offset) for at, offset in samples)
+    zone = load_zone(name)
+    return zone is not None and all(
+        datetime.fromtimestamp(at, zone).utcoffset() == timedelta(seconds=offset) for at, offset in samples
+    )
 
 
 def _name_fixed(offset: int) -> str:
     """Return the name of the zone of a fixed offset; no zone has this name if it is not in whole hours."""
     hours, rest = divmod(offset, 3600)
     return "UTC" if not offset else "" if rest else f"Etc/GMT{-hours:+d}"
-
-
-@cache
-def _exists(name: str) -> bool:
-    try:
-        load_zone_info(name)
-    except BadSchedule:
-        return False
-    return True
