@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.rrule.rule import LAST, Rule
 
+SPARSE = 20 * 86400  # seconds; a step that is longer costs more, as years and offsets are not cached
 _FAR = 4_102_444_800  # the year 2100; also the seconds after DTSTART after which a COUNT is ignored
 
 

@@ -25,6 +25,7 @@ from math import floor
 
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.rrule.daily import DailyEvaluator
+from redbike.schedule.rrule.evaluator import SPARSE
 from redbike.schedule.rrule.rule import (
     FIRST,
     HOURLY,
@@ -46,7 +47,6 @@ from redbike.schedule.zones import Offsets, resolve
 MAX_RULES = 16  # RRULE and EXRULE lines of one schedule
 MAX_ZONES = 16  # zones that its other lines name
 _MAX_EXCLUDED = 3000  # occurrences that are cancelled in a row, for a schedule of one rule: about 10 ms
-_SPARSE = 20 * 86400  # seconds; a step that is longer costs more, as years and offsets are not cached
 
 
 class Recurrence:
@@ -110,7 +110,7 @@ class Recurrence:
                 return due
             clear = rule.find_uncovered(due) if rule in self._covering else due + 1
             before, due = due, None if clear is None else self._find_candidate(clear - 1)
-            budget -= 3 if due is not None and due - before > _SPARSE else 1
+            budget -= 3 if due is not None and due - before > SPARSE else 1
         return None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.bits import find_lowest, find_nth, make_mask, make_span
 from redbike.schedule.rrule.days import Days, pick_places
-from redbike.schedule.rrule.evaluator import Evaluator, get_count_horizon, make_count_error
+from redbike.schedule.rrule.evaluator import SPARSE, Evaluator, get_count_horizon, make_count_error
 from redbike.schedule.rrule.rule import HOURLY, LAST, MINUTELY, SECONDLY, Rule, resolve_until
 from redbike.schedule.zones import AHEAD, Offsets, Segment, resolve
 
@@ -14,7 +14,6 @@ _SIXTY = (1 << 60) - 1
 # The budgets of a search and of a count, for a schedule of one rule; together they take about 20 ms.
 _STEPS = 4000
 _COUNTED = 20_000
-_SPARSE = 20 * 86400  # seconds; a step that is longer costs more, as years and offsets are not cached
 _NEW_DAY = 50  # steps; the cost of counting the seconds of a day of a new shape
 
 
@@ -56,7 +55,7 @@ class SubdailyEvaluator(Evaluator):
         budget = self._steps
         while budget > 0:
             at = self._align(at)
-            budget -= 16 if at - before > _SPARSE else 1
+            budget -= 16 if at - before > SPARSE else 1
             if at >= LAST:
                 return None
             segment = self._zone(at)
