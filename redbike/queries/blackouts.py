@@ -4,6 +4,7 @@ A job may have one of its own, and so may its queue, and everything.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -174,6 +175,9 @@ class Held(NamedTuple):
         alive = math.nextafter(window.end - self.expires, math.inf)
         begin = max(window.start, alive, window.opens - self.grace)
         number = _count_due(begin, window.end, first, after, schedule)
+        for each in window.later:
+            late_from = max(begin, each.start)
+            number -= _count_due(late_from, max(late_from, each.end - self.grace), first, after, schedule)
         if not number or schedule.runs_once:
             return int(number > 0), False
         if self.catchup == "none":
@@ -197,7 +201,8 @@ class Held(NamedTuple):
         is_left_out = self.catchup == "none" and (window.of == "job" or not schedule.is_awaiting)
         if not schedule.is_awaiting and window.end - due > self.expires:
             return "it expires before that ends, and does not run"
-        if not schedule.is_awaiting and window.opens - due > self.grace:
+        opens = next((each.end for each in window.later if each.has(due)), window.opens)
+        if not schedule.is_awaiting and opens - due > self.grace:
             return "it is late when that ends, by its grace, and does not run"
         if schedule.runs_once:
             return "it runs when that ends"
@@ -262,8 +267,7 @@ class Calendar:
         names = tuple(name for name in name_all(jobid, queue) if name in self._windows) if self._windows else ()
         if not names:
             return None
-        windows = self._joined.get(names)
-        if windows is None:
+        if (windows := self._joined.get(names)) is None:
             least = self._span[0] if is_paused else -math.inf
             found = ((name, window) for name in names for window in self._windows[name])
             kept = [each for each in found if not each[0].startswith(OF_JOB) or each[1].start > least]
@@ -277,13 +281,17 @@ class Calendar:
 def _join(found: Sequence[tuple[str, Window]], now: float) -> Iterator[HeldWindow]:
     """Yield these windows, each with its name, by time; those that overlap or meet as one."""
     shut = join_windows([each for name, each in found if name.startswith(OF_JOB) or name == EVERYTHING])
+    own = sorted(each.start for name, each in found if name.startswith(OF_JOB))
     for window in join_windows([each for _, each in found]):
-        opens = window.start
-        for each in shut:
-            opens = each.end if each.has(max(opens, now)) else opens
-        is_own = any(name.startswith(OF_JOB) and window.has(each.start) for name, each in found)
+        opens, later = window.start, []
+        for each in shut[bisect_left(shut, (window.start,)) : bisect_left(shut, (window.end,))]:
+            if each.has(max(opens, now)):
+                opens = each.end
+            elif each.start > now:
+                later.append(each)
+        is_own = bisect_left(own, window.start) < bisect_left(own, window.end)
         of = "queue" if opens < window.end else "job" if is_own else "all"
-        yield HeldWindow(*window, of, min(opens, window.end))
+        yield HeldWindow(*window, of, min(opens, window.end), tuple(later))
 
 
 def read_calendar(store: Store, settings: Settings, start: float, end: float) -> Calendar:

@@ -28,6 +28,7 @@ class HeldWindow(NamedTuple):
     end: float
     of: str  # what holds it: "job", "queue" or "all"
     opens: float  # from when on it is enqueued all the same when it is due: not before the end, but by a queue alone
+    later: tuple[Window, ...] = ()  # when nothing is enqueued after that
 
     def has(self, moment: float) -> bool:
         """Tell whether `moment` is in it."""

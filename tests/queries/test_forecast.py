@@ -143,7 +143,9 @@ def test_it_counts_a_run_that_somebody_has_asked_for_and_that_waits_beside_what_
         ([("q", 3700, ""), ("e", 1700, "")], 0),
         ([("q", 3700, ""), ("e", 1700, "")], 700),
         ([("q", "0 14 * * *", "30m"), ("e", 3700, "")], 0),
-        ([("q", 3700, ""), ("j", "30 14 * * *", "15m")], 0),
+        ([("q", 3700, ""), ("j", "30 14 * * *", "20m")], 0),
+        ([("q", "0 14 * * *", "1h"), ("e", "30 14 * * *", "30m")], 0),
+        ([("q", 1700, ""), ("e", "30 14 * * *", "1h")], 0),
     ],
 )
 def test_what_a_queue_holds_is_not_late_beside_other_pauses(redbike, holds, waits, catchup):
