@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from redbike import BadConfig, BadJobId
+from redbike import BadConfig, BadJobId, StopWork, UnsetJob
 from redbike.control.backfilling import backfill
 from redbike.queries.why.past import Reasons
 from redbike.store.backfill import make_jobid
@@ -187,6 +187,24 @@ def test_while_a_follower_is_paused_nothing_further_begins(redbike, go_on):
     work_all(bike)
     assert count(ran) == list_nights(2, [jobid for jobid, text in bike.get_schedules() if text != "STOP"])
     assert is_clean_of(bike)
+
+
+@pytest.mark.parametrize("wish", [UnsetJob, StopWork])
+def test_it_goes_on_if_the_run_of_a_paused_follower_ends_that(redbike, wish):
+    def work(run):
+        if run.base == "areport":
+            bike.pause("areport")
+            assert bike.backfill("extract", START - 2 * DAY, START - DAY).dues
+            assert not bike.dispatch_due(bike.now)
+            raise wish
+
+    bike, ran = make(redbike, work)
+    bike.set("extract", "EVERY:1d@0")
+    bike.set("areport", "AFTER:extract")
+    bike.run("areport")
+    work_all(bike)
+    assert count(ran[1:]) == list_nights(2, ["extract"])
+    assert list(fsck(bike.store)) == []
 
 
 def test_why_names_what_holds_a_backfill(redbike):

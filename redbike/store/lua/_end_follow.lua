@@ -17,6 +17,13 @@ local function end_member(job, word, how, run)
   end
 end
 
+-- A job follows none any more, and holds up no backfill of those that it followed.
+local function leave(job)
+  local above = list_above(job)
+  make_follows().leave(job)
+  for i = 2, #above do make_backfills().fill(above[i], job) end
+end
+
 -- Notes what the end of each run comes to for others. `hows`: see end.lua; `stops`: jobs whose
 -- schedule is STOP from now on.
 local function note_ends(jobs, words, records, hows, stops)
@@ -27,8 +34,8 @@ local function note_ends(jobs, words, records, hows, stops)
     local run = ENDED[words[i]] and ended ~= 'none' and run_of(records[i])
     if run then follows.note_end(job, ended, tonumber(run.due)) end
     if ENDED[words[i]] then end_member(job, words[i], hows[job] or {}, run_of(records[i])) end
-    if words[i] == 'unset' then follows.leave(job) end
+    if words[i] == 'unset' then leave(job) end
   end
-  for _, job in ipairs(stops) do follows.leave(job) end
+  for _, job in ipairs(stops) do leave(job) end
   follows.settle()
 end
