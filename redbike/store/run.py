@@ -82,6 +82,7 @@ class Run:
     tap: Any = field(default=None, compare=False, repr=False)  # a `Tap`, of what its command prints
     ping_url: str | None = field(default=None, compare=False, repr=False)  #: what is called when it has ended
     thread: int = field(default=0, compare=False, repr=False)  #: the one in which its work began; 0 before
+    awaited: bool = field(default=False, compare=False, repr=False)  # whether a loop of coroutines runs it
     stop_flag: Any = field(default=None, compare=False, repr=False)  # a `StopFlag`, set when its worker is to stop
     find_bike: Callable[[], Any] = field(default=_refuse_bike, compare=False, repr=False)  # what runs it
     predict_retry: "Callable[[Run, BaseException], bool]" = field(default=_refuse_to_predict, compare=False, repr=False)

@@ -139,6 +139,7 @@ class Runner:
             return
         enter_run(run)
         self._begin(run)
+        run.awaited = True
         limit, key = run.deadline - run.now(), (run.tag, run.jobid)
 
         def decide(ending: Ending) -> None:
@@ -269,6 +270,7 @@ class Runner:
         return self.worker.work(run.base, run.data) if self._takes_data else self.worker.work(run.base)
 
     def _await(self, run: Run, awaitable: Awaitable[Any]) -> object:
+        run.awaited = True
         return self._coroutines.run(awaitable, run.jobid, run.deadline - run.now(), (run.tag, run.jobid))
 
     def _note_threads(self, run: Run) -> None:
@@ -281,7 +283,7 @@ class Runner:
     def _decide_raised(self, run: Run, error: BaseException, settings: Settings) -> NextState:
         """Return where the job goes after ``work`` has raised `error`."""
         # A program that ends cancels all its tasks. `isinstance` would look at the exception, which is the user's own.
-        is_ending = issubclass(type(error), CancelledError) and run.stopping and not run.cancelled
+        is_ending = issubclass(type(error), CancelledError) and run.awaited and run.stopping and not run.cancelled
         if self._is_aborted or is_ending:
             # It was interrupted, which is no failure. Who hands it back says so.
             return decide_handed_back(run)

@@ -69,6 +69,17 @@ def test_whatever_a_job_raises_is_kept_and_its_worker_goes_on(store, monkeypatch
     assert worker.work_one() == "job:A"
 
 
+def test_a_function_that_raises_the_error_of_a_cancelled_task_fails_also_while_its_worker_stops(client, prefix):
+    def act(jobid):
+        bike.stop()
+        raise asyncio.CancelledError
+
+    with Redbike(Acting(act), prefix, client) as bike:
+        bike.set("job:A", "NOW")
+        bike.work()
+        assert bike.tell("job:A")["status"].startswith("DIE")
+
+
 def test_ctrl_c_is_for_the_caller_of_work_one(store):
     set_job(store, "job:A", "NOW", "now", once=True)
     with pytest.raises(KeyboardInterrupt):
