@@ -7,7 +7,7 @@ from redbike.config.settings import HOST_NAME
 from redbike.schedule.moments import join_words
 from redbike.store.every_host import is_base, name_job
 from redbike.store.hosts import EVERY, split_host
-from redbike.store.processes import ProcessRecord, may_work
+from redbike.store.processes import ProcessRecord, find_worked
 from redbike.store.store import Store
 from redbike.text.printable import cut
 
@@ -30,7 +30,7 @@ def find_own(store: Store, base: str) -> list[str]:
 def list_present(queue: str, workers: Iterable[ProcessRecord]) -> frozenset[str]:
     """Return the hosts of those workers that work a queue: jobs for every host of it run there."""
     own = split_host(queue)[0]
-    found = (each.host for each in workers if each.for_host and may_work(each, own))
+    found = (each.host for each in workers if each.for_host and find_worked(each, own))
     return frozenset(host for host in found if HOST_NAME.fullmatch(host) and host != EVERY)
 
 
