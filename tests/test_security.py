@@ -409,10 +409,10 @@ def damages(keys, admin):
 
 def steers_queues(bike):
     make_limiter = QueueController(bike.store, bike.worker)
+    assert make_limiter.limit("A", at_once=5, rate="3/m").at_once == 5
     for queue in ("work-A", ""):
         assert make_limiter.pause(queue)
         assert make_limiter.resume(queue)
-    assert make_limiter.limit("A", at_once=5, rate="3/m").at_once == 5
     assert make_limiter.limit("A", at_once=None, rate=None).is_open
 
 

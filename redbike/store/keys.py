@@ -96,7 +96,8 @@ Limits is an object with these fields, of which each may be missing. ``paused``:
 and ``code``: true if it is that of a blackout; ``own_end``: when it was to end before a blackout has lengthened it.
 ``last``: since and ended, of the last pause, for a day. ``at_once``: the most runs in flight. ``count``, ``seconds``:
 so many jobs are taken in that time, with ``full_at``, when the token bucket is full again. ``code``: true if a worker
-class has set these limits, and no operator. ``held``: until when each function that goes on after
+class has set these limits, and no operator. ``moving``: nothing is taken, until a new limit has counted what is in
+flight, or with ``epoch``, until a division among shards is over. ``held``: until when each function that goes on after
 its run has overrun counts for ``at_once``, by the tag and the job; its worker puts that off again and again.
 
 A retry state has five fields and two marks. FAILURES and LOSSES count those in a row. TRIES is how often its

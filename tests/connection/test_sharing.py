@@ -63,13 +63,13 @@ def test_a_reply_is_read_by_none_but_the_shard_that_has_asked(bike, cluster):
     (one, other), (first, second) = find_pairs(cluster, bike)
     pipelines = [shard.scripts.pipeline_class(shard.client) for shard in (one, other)]
     calls = [shard.timeline.pack_survey(0) for shard in (one, other)]
-    pipelines[0].send(calls[0])
+    pipelines[0].send_all([calls[0]])
     (reply,) = pipelines[1].run([calls[1]])
     assert read_jobs(other, reply) == [second]
     (reply,) = pipelines[0].run([])
     assert read_jobs(one, reply) == [first]
     # What is on its way when a shard gives its connection back, or fails, reaches nobody.
-    pipelines[0].send(calls[0])
+    pipelines[0].send_all([calls[0]])
     pipelines[0].close()
     for _ in range(3):
         (reply,) = pipelines[1].run([calls[1]])
