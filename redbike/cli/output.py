@@ -93,6 +93,7 @@ class Lines:
     def __init__(self) -> None:
         self.is_any = False
         self._rest = b""
+        self._is_parted = False  # the line that goes on
 
     def split(self, part: Printed | PastRun | None) -> list[bytes]:
         """Return the lines that end in it; at the end of a run also one that has no end."""
@@ -102,10 +103,19 @@ class Lines:
             return []
         self.is_any = True
         *lines, self._rest = (self._rest + part.text).split(b"\n")
+        if lines and self._is_parted and not lines[0]:
+            del lines[0]  # no more than the end of what was shown
+        self._is_parted = self._is_parted and not lines
         found = [line.rstrip(b"\r") for line in lines]
-        return found + self.finish() if len(self._rest) >= LONGEST else found
+        if len(self._rest) >= LONGEST:
+            # A character that has begun comes with what follows.
+            begun = next((number for number in (1, 2, 3) if self._rest[-number] >= 0xC0), 0)
+            cut = len(self._rest) - begun
+            found.append(self._rest[:cut])
+            self._rest, self._is_parted = self._rest[cut:], True
+        return found
 
     def finish(self) -> list[bytes]:
         """Return a last line that has no end, if there is one, and forget it."""
-        rest, self._rest = self._rest, b""
+        rest, self._rest, self._is_parted = self._rest, b"", False
         return [rest] if rest else []

@@ -110,13 +110,23 @@ def test_for_people():
 
 def test_a_last_line_without_an_end_is_shown_when_its_run_ends_or_is_not_heard_any_more():
     end, long = PastRun("x:A", 0.0, 0.0, 1.0, Outcome.OK, 1, "", ""), b"x" * LONGEST
-    heard = [[b"one\r\ntw", end, b"three\n", None, long, b"end\nfo"], [b"five\n"]]
+    heard = [[b"one\r\ntw", end, b"three\n", None, long, b"\nend\n" + long + b"\xc3", b"\xa4\nfo"], [b"five\n"]]
     parts = ([Printed("x:A", each, 0.0) if isinstance(each, bytes) else each for each in part] for part in heard)
     live = SimpleNamespace(listen=lambda jobids: next(parts))
     listener = tail._Listener(SimpleNamespace(store=SimpleNamespace(live=live)))
     listener.listen_to_output("x:A")  # until there is nothing more to listen to
     *lines, _ = [listener.heard.get() for _ in range(listener.heard.qsize())]
-    assert [line.detail for line in lines] == ["one", "tw", "three", long.decode(), "end", "fo", "five"]
+    assert [line.detail for line in lines] == [
+        "one",
+        "tw",
+        "three",
+        long.decode(),
+        "end",
+        long.decode(),
+        "ä",
+        "fo",
+        "five",
+    ]
 
 
 def test_on_a_terminal_it_is_ended_by_ctrl_c(bike, shell, client):
