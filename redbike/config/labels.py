@@ -35,6 +35,8 @@ def read_tags(name: str, value: Any) -> str:
     if not isinstance(texts, list | tuple | set | frozenset) or not all(isinstance(text, str) for text in texts):
         raise BadConfig(f"bad {name} {quote(value)}: a text such as 'billing,nightly' is needed, or a list of texts")
     words = {_read_tag(name, word) for text in texts for word in _BETWEEN.split(text) if word}
+    if words == {DEFAULT} and name == TAGS:
+        raise BadConfig(f"bad {name} {quote(value)}: {DEFAULT!r} takes back all tags, so it is no tag alone")
     if len(words) > MOST_TAGS:
         raise BadConfig(f"bad {name} {quote(value)}: {len(words)} tags, up to {MOST_TAGS} are allowed")
     return " ".join(sorted(words))
@@ -44,8 +46,6 @@ def _read_tag(name: str, word: str) -> str:
     tag = unicodedata.normalize("NFC", word.lower())
     if not _TAG.fullmatch(tag):
         raise BadConfig(f"bad {name} {quote(word)}: {_ALLOWED}")
-    if tag == DEFAULT:
-        raise BadConfig(f"bad {name} {quote(word)}: {DEFAULT!r} takes back all tags, so it is not allowed as a tag")
     if len(tag) > LONGEST_TAG:
         raise BadConfig(f"bad {name} {quote(word)}: {len(tag)} characters, up to {LONGEST_TAG} are allowed in a tag")
     return tag

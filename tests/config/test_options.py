@@ -80,6 +80,7 @@ def store(client, prefix):
         ("owner", " Ann, 4711 ", "Ann, 4711"),
         ("note", " ", None),
         ("note", " Default", None),
+        ("tags", "default billing", "billing default"),
     ],
 )
 def test_a_value_is_stored_in_one_form(name, value, stored):
