@@ -131,20 +131,18 @@ def _read_start(
     if not starts:
         instant = min(floor(anchor), LAST - 1)
         wall = instant + zones(timezone)(instant)[2]
-        _check_phase(others, wall, instant - resolve(wall, zones(timezone)))
+        if resolve(wall, zones(timezone)) != instant:
+            _check_counts(others, wall)
         return timezone, Moment(wall, False, False), others
     moment = parse_moment(starts[0].value, str(starts[0]))
     return "UTC" if moment.is_utc else starts[0].tzid or timezone, moment, others
 
 
-def _check_phase(lines: Iterable[Line], wall: int, late: int) -> None:
-    """Raise `BadSchedule` for a rule of elapsed time whose periods would begin `late` seconds too early.
-
-    DTSTART cannot say that it means the second of two equal local times.
-    """
-    for line in lines if late else ():
+def _check_counts(lines: Iterable[Line], wall: int) -> None:
+    """Raise `BadSchedule` for a rule of elapsed time with COUNT: it would count from the first of two equal times."""
+    for line in lines:
         rule = parse_rule(line) if line.name in ("RRULE", "EXRULE") else None
-        if rule and rule.freq >= HOURLY and (rule.count or late % (3600 // 60 ** (rule.freq - HOURLY) * rule.interval)):
+        if rule and rule.freq >= HOURLY and rule.count:
             why = f"it counts from {format_wall(wall)}, which is in a repeated hour: give another time as its DTSTART"
             raise BadSchedule(f"bad rule {quoted(rule.text)}: {why}")
 
