@@ -105,21 +105,21 @@ def count_given_up(schedule: Schedule, due: float, now: float) -> int:
 def pass_surplus(schedule: Schedule, after: float, until: float, limit: int) -> tuple[int, float]:
     """Return how many occurrences in (after, until] are older than the last `limit` ones, and after when these come.
 
-    Not more than `COUNT_LIMIT` of those are counted.
+    Not more than `COUNT_LIMIT` of those are counted. A limit as high as that is none.
     """
-    surplus = max(0, schedule.count(after, until, COUNT_LIMIT + limit) - limit)
+    surplus = 0 if limit >= COUNT_LIMIT else max(0, schedule.count(after, until, COUNT_LIMIT + limit) - limit)
     if surplus < COUNT_LIMIT:
         for _ in range(surplus):
             after = schedule.next(after) or after
         return surplus, after
     # To pass over each of them may take minutes: bisect.
-    last = until
+    last, known = until, 0  # so many come after `last`
     while last - after > 2 * JUST_BEFORE:
         middle = round((after + last) / 2, 6)  # as Redis keeps it
-        found = schedule.count(middle, until, limit + 1)
+        found = known + schedule.count(middle, last, limit + 1 - known)
         if found == limit:
             return surplus, middle
-        after, last = (middle, last) if found > limit else (after, middle)
+        after, last, known = (middle, last, known) if found > limit else (after, middle, found)
     return surplus, last
 
 

@@ -135,7 +135,7 @@ def _decide_missed(
     due: float, retry_state: RetryState, schedule: Schedule, settings: Settings, now: float
 ) -> Resumption:
     """Decide for a job that came due at `due` while it was paused, by ``catchup``."""
-    total = 1 + schedule.count(due, now, max(COUNT_LIMIT, settings.catchup_limit))
+    total = 1 + schedule.count(due, now, COUNT_LIMIT)
     first: float | None = due
     if settings.catchup == "all" and total > settings.catchup_limit:
         first = schedule.find_place(pass_surplus(schedule, due, now, settings.catchup_limit)[1])
