@@ -92,13 +92,12 @@ schedule, ``from:TIME`` one that was due from then on already when it was set, o
 new one-off that waits on the timeline, ``due:TIME`` a further run that is owed when this one ends.
 ``cancelled+`` before that: the run was cancelled, so its worker ends it early, and however it ends, it has not failed.
 
-Limits is an object with these fields, of which each may be missing. ``paused``: since, until (times), by, reason,
-and ``code``: true if it is that of a blackout; ``own_end``: when it was to end before a blackout has lengthened it.
-``last``: since and ended, of the last pause, for a day. ``at_once``: the most runs in flight. ``count``, ``seconds``:
-so many jobs are taken in that time, with ``full_at``, when the token bucket is full again. ``code``: true if a worker
-class has set these limits, and no operator. ``moving``: nothing is taken, until a new limit has counted what is in
-flight, or with ``epoch``, until a division among shards is over. ``held``: until when each function that goes on after
-its run has overrun counts for ``at_once``, by the tag and the job; its worker puts that off again and again.
+Limits is an object with these fields, or some of them. ``paused``: since, until (times), by, reason, and ``code``:
+true if it is that of a blackout; ``own_end``: when it was to end before a blackout has lengthened it. ``last``: since
+and ended, of the last pause, for a day. ``at_once``: the most runs in flight. ``count``, ``seconds``: so many jobs in
+that time; ``full_at``: when the bucket is full again. ``code``: true if a worker class has set these, and no operator.
+``moving``: nothing is taken until runs in flight are counted, or, with ``epoch``, until shards have divided it.
+``held``: by tag and job, until when a function that goes on after its run counts for ``at_once``.
 
 A retry state has five fields and two marks. FAILURES and LOSSES count those in a row. TRIES is how often its
 occurrence was tried. DUE is the due time of that occurrence, ``-`` for the one in the queue. AFTER is the instant
