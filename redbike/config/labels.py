@@ -36,7 +36,7 @@ def read_tags(name: str, value: Any) -> str:
         raise BadConfig(f"bad {name} {quote(value)}: a text such as 'billing,nightly' is needed, or a list of texts")
     words = {_read_tag(name, word) for text in texts for word in _BETWEEN.split(text) if word}
     if words == {DEFAULT} and name == TAGS:
-        raise BadConfig(f"bad {name} {quote(value)}: {DEFAULT!r} takes back all tags, so it is no tag alone")
+        raise BadConfig(f"bad {name} {quote(value)}: {DEFAULT!r} takes back all tags, so it cannot be the only tag")
     if len(words) > MOST_TAGS:
         raise BadConfig(f"bad {name} {quote(value)}: {len(words)} tags, up to {MOST_TAGS} are allowed")
     return " ".join(sorted(words))

@@ -54,13 +54,18 @@ def check_tls(connection: object) -> None:
     with suppress(*BAD):
         connection.make_context()
         return
-    its, context = connection, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    own = {"ssl_certfile": its.certfile, "ssl_keyfile": its.keyfile}
-    trusted = {"ssl_ca_certs": its.ca_certs, "ssl_ca_path": its.ca_path, "ssl_ca_data": its.ca_data}
+    # Something is bad: try one setting after the other to name it.
+    context, password = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), (connection.certificate_password,)
+    own = {"ssl_certfile": connection.certfile, "ssl_keyfile": connection.keyfile}
+    trusted = {
+        "ssl_ca_certs": connection.ca_certs,
+        "ssl_ca_path": connection.ca_path,
+        "ssl_ca_data": connection.ca_data,
+    }
     steps: tuple[tuple[Any, dict[str, Any], tuple[Any, ...]], ...] = (
-        (context.load_cert_chain, own, (its.certificate_password,)),
+        (context.load_cert_chain, own, password),
         (context.load_verify_locations, trusted, ()),
-        (context.set_ciphers, {"ssl_ciphers": its.ssl_ciphers}, ()),
+        (context.set_ciphers, {"ssl_ciphers": connection.ssl_ciphers}, ()),
     )
     for load, given, more in steps:
         named = ", ".join(f"{name} {value!r:.300}" for name, value in given.items() if value is not None)

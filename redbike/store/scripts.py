@@ -246,21 +246,21 @@ class Pipeline:
         self._sent.append(call)
         try:
             self.line.send(pack_call(call, self._choose_text(call.verb)))
-        except exceptions.ConnectionError:
-            self._send_again()
+        except exceptions.ConnectionError as error:
+            self._send_again(error)
 
-    def _send_again(self) -> None:
+    def _send_again(self, error: Exception) -> None:
         # If nothing is pending, it could not connect: it must not wait twice for a server that is away.
         if not (self.line.pending and all(SCRIPTS[call.verb].is_repeatable for call in self._sent)):
-            raise
+            raise error
         self.line.drop()
         self.line.send(*(pack_call(call, self._choose_text(call.verb)) for call in self._sent))
 
     def _receive_all(self) -> tuple[list[Call], list[Any]]:
         try:
             replies = [self.line.receive() for _ in self._sent]
-        except exceptions.ConnectionError:
-            self._send_again()
+        except exceptions.ConnectionError as error:
+            self._send_again(error)
             replies = [self.line.receive() for _ in self._sent]
         sent, self._sent = self._sent, []
         return sent, replies
