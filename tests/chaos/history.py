@@ -2,6 +2,7 @@
 
 import csv
 import json
+from binascii import crc_hqx
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from tests.chaos.journal import entries
 Entry = dict[str, Any]
 
 REMEMBERED = "remembered.csv"
+SLOTS = 16_384  # of a cluster
 SKIPS = ("missed", "running", "withdrawn", "late", "paused", "cancelled", "expired")
 
 
@@ -142,7 +144,15 @@ class History:
         for operations in self.operations.values():
             operations.sort(key=lambda entry: entry["began"])
         for pid, runs in self.by_pid.items():
-            _note_next_takes(runs, self.processes.get(pid))
+            # A worker goes on with other shards while it cannot tell one of the end of a run.
+            for shard in range(self.shards):
+                of_one = [run for run in runs if find_shard(run.job, self.shards) == shard]
+                _note_next_takes(of_one, self.processes.get(pid))
+
+    @property
+    def shards(self) -> int:
+        """Among how many the jobs were divided."""
+        return int(self.notes["run"][0]["options"].get("--shards", 1))
 
     @property
     def struck(self) -> Counter[str]:
@@ -209,6 +219,11 @@ def _read_remembered(history: History, path: Path) -> None:
             (row["jobid"], float(row["due"]), row["outcome"], int(row["worker"].split(":")[1]) if row["worker"] else 0)
             for row in rows
         ]
+
+
+def find_shard(job: str, shards: int) -> int:
+    """The shard of a job whose id has neither braces nor ``@``."""
+    return crc_hqx(job.encode(), 0) % SLOTS * shards // SLOTS
 
 
 def _note_next_takes(runs: list[Run], process: Process | None) -> None:

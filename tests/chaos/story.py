@@ -17,13 +17,13 @@ HELD = ("schedules", "statuses", "queued", "running", "skipped", "failures", "re
 class Story:
     """Writes a history; times are seconds after `EPOCH`. It begins with a job that is due at 10, 20, …, 60 s."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, shards=1):
         self.folder = folder
         self.faults = Journal(folder / "faults.log")
         self.operations = Journal(folder / "operations.log")
         self.lines = []
         self.faults.note("clock", offset=EPOCH)
-        self.faults.note("run", options={})
+        self.faults.note("run", options={"--shards": shards})
         for pid in (1, 2):
             self.faults.note("start", name=f"w{pid}", role="worker", pid=pid, at=0, skew=0, many=False)
         self.snapshot("after", 1, timeline=10)

@@ -5,7 +5,7 @@ What it must acquit is not here, but for one history: each chaos run has thousan
 
 import pytest
 
-from tests.chaos.history import read
+from tests.chaos.history import find_shard, read
 from tests.chaos.report import failures, summary, table
 from tests.chaos.sets import BETWEEN, FIRST, HOUR, MEMBERS, NUMBER, list_dark, list_members, name_child
 from tests.chaos.story import CRON, EPOCH, JOB, Story
@@ -140,6 +140,15 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_it_convicts_what_is_not_well(story, name):
     judged(story, *CASES[name])
+
+
+@pytest.mark.parametrize(("next_job", "unexplained"), [("fast.shared.3:A", 2), ("fast.shared.1:A", 1)])
+def test_a_worker_goes_on_with_another_shard_while_it_cannot_tell_the_end_of_a_run(tmp_path, next_job, unexplained):
+    story = Story(tmp_path, shards=4)
+    assert [find_shard(job, 4) for job in (JOB, "fast.shared.3:A", "fast.shared.1:A")] == [1, 1, 3]
+    story.run(30, start=30.2, pid=2, job=next_job)  # of no occurrence
+    story.died(2, 30.4)
+    judged(story, "10 20 40 50 60 30/2 30@42.3", {"unexplained": unexplained}, lambda _: None, {})
 
 
 def test_strictly_a_killed_worker_repeats_one_run_and_what_took_no_time(story):
