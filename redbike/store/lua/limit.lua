@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- limit: how many jobs of a queue may be in flight at once, and how many may be taken in a time.
 -- keys   queue_limits, slots, timers, _write
 -- given  queues: the queue; at_once: a number; rate: {count, seconds}; both false for no limit any

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- pause_queue: open → paused, one queue or, without one, everything. Runs in flight go on. It takes
 --              the place of the pause of a blackout that would end earlier.
 -- keys   queue_limits, _write
