@@ -80,6 +80,15 @@ def test_follow_and_tail_show_lines_as_they_come_and_follow_ends_with_the_run(be
     wait_until(lambda: count_listeners(client, bike) == 0)
 
 
+@pytest.mark.parametrize(("program", "code"), [("true", 0), ("false", 1)])
+def test_a_script_runs_a_job_and_ends_as_the_run_does(jobs, bike, program, code):
+    (jobs.folder / "commands.ini").write_text(f"[commands]\nx = {program}\n")
+    bike.set("x:A", "@yearly")
+    jobs.start("work")
+    assert jobs.run("run", "x:A").returncode == 0
+    assert jobs.run("output", "x:A", "--follow").returncode == code
+
+
 def test_without_a_run_that_goes_on_it_is_what_is_kept(jobs, bike):
     done = jobs.run("output", "x:A", "--follow")
     check_refused(done, 1, "no output of 'x:A': it does not run, and none of its runs is kept")
