@@ -82,7 +82,8 @@ def test_without_memory_no_job_is_entered_and_those_that_are_there_go_on(site):
 
     loops = [shell.start("dispatch", log="dispatch"), shell.start("work", "jobs:Worker('A')", log="work")]
     assert shell.run("unset", "spare:A").returncode == 0
-    for command in ("pause --queue=A", "resume --queue=A", "limit A --at-once=2", "pause --all", "resume --all", "limit A --at-once=none"):
+    steering = "pause --queue=A, resume --queue=A, limit A --at-once=2, pause --all, resume --all"
+    for command in steering.split(", "):
         done = shell.run(*command.split())
         assert (done.returncode, done.stderr) == (0, ""), command
     wait_until(lambda: site.worked("every:A") >= 3)
