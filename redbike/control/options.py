@@ -10,6 +10,7 @@ from redbike.control.setter import Setter
 from redbike.errors import NoSuchJob
 from redbike.loop.requests import Request, check_base
 from redbike.schedule.parser import parse_stored
+from redbike.store.backfill import check_stored
 from redbike.store.records import Membership
 from redbike.store.shell import check_own_jobid
 from redbike.store.store import Store
@@ -20,12 +21,14 @@ def change_options(
 ) -> None:
     """Change options and data of a job, but neither its schedule nor where it is; `warn` hears who owns it.
 
-    To set a one-off again would run it again. Raise `NoSuchJob`, and what is wrong with the options.
+    To set a one-off again would run it again. Raise `NoSuchJob`, `BadJobId` for a job that Redbike sets itself, and
+    what is wrong with the options.
     """
     changes = read_changes(options)
     [state] = store.questions.inspect([jobid])
     if state.schedule is None:
         raise NoSuchJob(f"no such job: {jobid!r}")
+    check_stored(jobid, state.options)
     if group := Membership.parse(state.membership).group:
         warn(describe_owner(jobid, group))
     queue = store.queue_to_set(check_own_jobid(jobid))

@@ -2,9 +2,11 @@
 
 import pytest
 
-from redbike import NoSuchJob, Redbike
+from redbike import BadJobId, NoSuchJob, Redbike
 from redbike.control.options import change_options
 from redbike.schedule.jitter import compute_jitter
+from redbike.store.processes import ProcessRecord
+from tests.states import unchanged
 from tests.verbs import Quiet
 
 JOB = "job:A"
@@ -19,6 +21,18 @@ def test_a_job_that_is_unset_while_its_options_change_is_not_set_anew(client, pr
             change_options(bike.store, bike.settings, JOB, lambda _: bike.unset(JOB), **changes)
         assert bike.tell(JOB)["schedule"] is None
         assert list(bike.fsck()) == []
+
+
+def test_a_job_that_redbike_sets_keeps_its_options(client, prefix):
+    with Redbike(Quiet(), prefix, client) as bike:
+        entry = ProcessRecord(0.0, "worker", "web1", 1, ("work-A",), "1", for_host=True).format_entry()
+        bike.store.workers.register("owner-web1", entry)
+        bike.set("a:A@all", "@daily")
+        bike.set(JOB, "@daily")
+        bike.backfill(JOB, 1, 86400)
+        for jobid in ("a:A@web1", f"{JOB}@1970-01-02T00:00:00Z"):
+            with pytest.raises(BadJobId, match=f"bad job id '{jobid}'"), unchanged(bike.store):
+                change_options(bike.store, bike.settings, jobid, print, note="new")
 
 
 @pytest.mark.timeout(10)
