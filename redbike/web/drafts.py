@@ -113,8 +113,12 @@ class Draft:
         was = {**options, "schedule": schedule, DATA: keys.make_form(f"data {data}")}
         return cls(jobid, schedule, "", options, data, kept.seal(keys), json.dumps(was))
 
-    def preview(self, zone: str, now: float | None = None) -> Preview:
-        """Return what its schedule means; `zone` is where it is without a zone of its own.
+    def find_zone(self, kept: Kept, zone: str) -> str:
+        """Return where its schedule is without a zone: in `zone`, but in UTC if it is just the text that is stored."""
+        return "UTC" if self.schedule == kept.schedule and not self.tz else zone
+
+    def preview(self, zone: str, kept: Kept, now: float | None = None) -> Preview:
+        """Return what its schedule means; `zone` is where it is without a zone of its own, unless it is `kept`.
 
         That neither needs Redis, nor takes a time that depends on the text.
         """
@@ -123,7 +127,7 @@ class Draft:
         try:
             local = check_zone(self.tz) if self.tz else zone
             field_name = "schedule"
-            parsed = parse(self.schedule, local, self.jobid, now)
+            parsed = parse(self.schedule, self.find_zone(kept, local), self.jobid, now)
             field_name = "spread"
             seconds = read_option("spread", self.options.get("spread") or None)
         except (BadConfig, BadSchedule) as error:
@@ -140,7 +144,7 @@ class Draft:
             store.queue_to_set(check_own_jobid(self.jobid))
         except (BadJobId, BadQueueName) as error:
             errors["id"] = str(error)
-        errors |= self.preview(zone, now).errors
+        errors |= self.preview(zone, Kept(), now).errors
         for name, text in self.options.items():
             try:
                 read_option(name, text or None)

@@ -252,6 +252,19 @@ def test_what_a_schedule_means_without_a_script(client, prefix):
     assert "schedule EVERY:1h@0 → CRON_TZ=Asia/Tokyo 30 4 1 1 *" in browser.send(page, "Save").notes[0]
 
 
+def test_a_note_on_a_job_that_was_set_in_another_zone_leaves_its_times(bike):
+    bike.set("kept:A", "0 3 * * *")
+    before = bike.tell("kept:A")
+    with Redbike(Quiet("A"), bike.store.keys.prefix, bike.redis, timezone="Asia/Tokyo") as there:
+        browser = Browser(app(there, write=True))
+        page = browser.send(browser.get("/set?id=kept:A"), "Preview", note="x")
+        assert "03:00:00 UTC" in page.text
+        assert "03:00:00 UTC" in preview(browser, id="kept:A", schedule="0 3 * * *")
+        assert browser.send(page, "Save").notes == ["kept:A: note default → x."]
+        assert bike.tell("kept:A") == before | {"options": {"note": "x"}}
+        assert "CRON_TZ=Asia/Tokyo" in browser.send(browser.get("/set?id=kept:A"), "Save", tz="Asia/Tokyo").notes[0]
+
+
 def preview(browser, **typed):
     return browser.client.get(f"/preview?{urlencode(typed)}").text
 

@@ -16,7 +16,7 @@ from redbike.queries.following.remarks import describe_unknown
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Stop
 from redbike.schedule.parser import parse, parse_stored
-from redbike.store.names import check_known_jobid
+from redbike.store.names import check_known_jobid, is_jobid
 from redbike.web.control import Sent, Steerer
 from redbike.web.drafts import SECRET, Draft, Kept, Preview, compare, name_default
 from redbike.web.login import say
@@ -44,7 +44,8 @@ def show_preview(site: Site, request: Request) -> Response:
     """Show what a schedule means, as a part of a page."""
     texts = {name: request.query_params.get(name, "").strip() for name in ("id", "schedule", "tz", "spread")}
     draft = Draft(texts["id"], texts["schedule"], texts["tz"], {"spread": texts["spread"]})
-    preview = draft.preview(site.bike.settings.timezone)
+    kept = Kept.read(site.bike.store, draft.jobid) if is_jobid(draft.jobid) else Kept()
+    preview = draft.preview(site.bike.settings.timezone, kept)
     return site.answer(
         request, "act_preview.html", preview.clock, preview=preview, named=_name_rehearsal(draft, preview)
     )
@@ -54,7 +55,7 @@ def _name_rehearsal(draft: Draft, preview: Preview) -> str:
     """Return the query of the rehearsal of a schedule; "" for one of no job, or one that is wrong."""
     if not draft.jobid or preview.errors:
         return ""
-    query = {"action": "set", "id": draft.jobid, "schedule": draft.schedule, "tz": draft.tz}
+    query = {"action": "set", "id": draft.jobid, "schedule": draft.schedule, "tz": preview.clock.zone}
     return urlencode(query, errors="surrogateescape")
 
 
@@ -100,7 +101,7 @@ def _answer(
 ) -> Response:
     settings = site.bike.settings
     clock = clock or site.read_clock()
-    preview: Preview | None = draft.preview(clock.zone, clock.now) if is_previewed or draft.schedule else None
+    preview: Preview | None = draft.preview(clock.zone, kept, clock.now) if is_previewed or draft.schedule else None
     if preview and not preview.errors and _stays(draft, kept):
         preview.remark = STAYS
     return site.answer(
@@ -158,7 +159,7 @@ def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
             change_options(steerer.store, steerer.settings, draft.jobid, warnings.append, **changes)
             left, after = "", Kept.read(steerer.store, draft.jobid)
         else:
-            left, after = _enter(steerer, draft, changes, warnings)
+            left, after = _enter(steerer, draft, kept, changes, warnings)
         differences = compare(kept, after)
     except RedbikeError as error:
         return Note(f"{name}: {error}. {UNKNOWN}", is_problem=True)
@@ -166,11 +167,14 @@ def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
     return Note(f"{name}: {said}.{left}{describe_warnings(warnings, draft.jobid)}")
 
 
-def _enter(steerer: Steerer, draft: Draft, changes: dict[str, Any], warnings: list[str]) -> tuple[str, Kept]:
+def _enter(
+    steerer: Steerer, draft: Draft, kept: Kept, changes: dict[str, Any], warnings: list[str]
+) -> tuple[str, Kept]:
     """Set a job, and return a sentence if nothing is left to run of it, or else "", and what the job was set to."""
-    setter = Setter(steerer.store, steerer.settings, warnings.append)
+    settings = replace(steerer.settings, timezone=draft.find_zone(kept, steerer.settings.timezone))
+    setter = Setter(steerer.store, settings, warnings.append)
     has_runs = setter.enter(draft.jobid, draft.schedule, None, draft.tz or None, **changes)
-    schedule = parse(draft.schedule, draft.tz or steerer.settings.timezone, draft.jobid)
+    schedule = parse(draft.schedule, draft.tz or settings.timezone, draft.jobid)
     after = Kept.read(steerer.store, draft.jobid)
     if schedule.is_awaiting:
         warnings += describe_unknown(steerer.store, draft.jobid)
