@@ -31,9 +31,9 @@ SLACK = 3600.0  # seconds by which a clock that was set back may have put an ent
 
 # As `describe_pause` has it: at the beginning, or behind what is paused.
 _UNTIL = re.compile(r"\A(|all |queue .*? )until (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)(?=:|\Z)", re.ASCII)
-# The detail of a job that keeps its schedule begins with its options or data. ``spread`` moves occurrences, too.
-_KEEPS = re.compile(r"[a-z-]+: |data changed", re.ASCII)
-_SPREADS = re.compile(r"(?:\A|[,;] )spread: ", re.ASCII)
+# The detail of a job that keeps its schedule begins with its options or data. ``spread``, which moves occurrences, too,
+# is the first of its options.
+_KEEPS = re.compile(r"(?!spread: )[a-z-]+: |data changed", re.ASCII)
 _TIME = re.compile(rb'\["(%b)"' % MOMENT.encode(), re.ASCII)
 REST = 0.1  # seconds for which it does not listen to runs that nobody wants
 
@@ -177,7 +177,7 @@ def parse_entry(kept: bytes) -> list[LogEntry] | None:
 
 def moves_job(entry: LogEntry) -> bool:
     """Tell whether an entry has set a job to other times."""
-    return entry.action == "set" and bool(_SPREADS.search(entry.detail) or not _KEEPS.match(entry.detail))
+    return entry.action == "set" and not _KEEPS.match(entry.detail)
 
 
 def localize(detail: str, name: Callable[[float], str]) -> str:

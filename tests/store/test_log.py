@@ -37,15 +37,20 @@ def test_setting_says_what_the_schedule_was_and_which_options_changed(store):
     set_as(store, schedule=NEW, options='{"retries":3,"timeout":5}', data='{"password":"secret"}')
     set_as(store, schedule=NEW, options='{"retries":3,"timeout":5}')
     set_as(store, schedule=NEW, data="")
+    set_as(store, schedule=NEW, options='{"note":"it, spread: wide"}')
+    set_as(store, schedule=NEW, options='{"note":"x","spread":60}')
     set_as(store, schedule=NEW, options="")
     assert details(store) == [
-        "retries: 3 -> default, timeout: 5 -> default",
+        "spread: 60 -> default, note: x -> default",
+        "spread: default -> 60, note: it, spread: wide -> x",
+        "note: default -> it, spread: wide, retries: 3 -> default, timeout: 5 -> default",
         "data changed",
         "retries: 2 -> 3",
         f"{OLD} -> {NEW}; retries: default -> 2, timeout: default -> 5; data changed",
         OLD,
     ]
-    assert [moves_job(entry) for entry in store.log.list_entries()] == [False, False, False, True, True]
+    moves = [True, True, False, False, False, True, True]
+    assert [moves_job(entry) for entry in store.log.list_entries()] == moves
     assert b"secret" not in b"".join(store.client.lrange(store.keys.log, 0, -1))
 
 

@@ -19,7 +19,9 @@ local describe_options = given.who and function(old, new)
     local both = name .. ': ' .. show(was[name]) .. ' -> ' .. show(is[name])
     -- A table is a mark of ours, such as that of a job on one host: nobody has set it, or can.
     local is_mark = type(was[name] or is[name]) == 'table'
-    changed[#changed + 1] = differs and not is_mark and both or nil
+    if differs and not is_mark then  -- first what moves a job: others may say anything
+      table.insert(changed, name == 'spread' and 1 or #changed + 1, both)
+    end
   end
   return changed[1] and table.concat(changed, ', ')
 end
