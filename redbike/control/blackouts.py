@@ -45,8 +45,8 @@ def check_blackout(
 def read_length(lasting: Any) -> float:
     """Return the seconds of a text such as ``2h``, a number or a timedelta. Raise `BadConfig`."""
     try:
-        text = f"{lasting.total_seconds():f}" if isinstance(lasting, timedelta) else str(lasting)
-        seconds = parse_duration(text.strip())
+        seconds = lasting.total_seconds() if isinstance(lasting, timedelta) else lasting
+        seconds = parse_duration(str(round(seconds, 6) if isinstance(seconds, float) else seconds).strip())
     except BadSchedule:
         seconds = 0.0
     if isinstance(lasting, bool) or not 1 <= seconds <= LONGEST:

@@ -46,6 +46,8 @@ def _write(kind: str, value: Any) -> Any:
         value = value.total_seconds()
     if kind == "after" and _is_at_once(value):
         return "NOW"
+    if isinstance(value, float) and kind in _KEYWORDS and value >= LEAST_DURATION:
+        value = round(value, 6)  # as a duration is written
     if kind in _KEYWORDS and not isinstance(value, timedelta):
         return f"{_KEYWORDS[kind]}:{value}"
     return f"AT:{value}" if kind == "at" and not isinstance(value, datetime) else value

@@ -164,7 +164,7 @@ HOUR, YEAR_2030 = 3600.0, 1893456000.0
 @pytest.mark.parametrize(
     ("options", "later"),
     [
-        *(({"after": after}, HOUR) for after in (3600, "1h", timedelta(hours=1))),
+        *(({"after": after}, HOUR) for after in (3600, 3600 + 1e-8, "1h", timedelta(hours=1))),
         *(({"at": at}, YEAR_2030) for at in ("2030-01-01T00:00:00Z", 1893456000, datetime(2030, 1, 1, tzinfo=UTC))),
     ],
 )
@@ -255,6 +255,7 @@ def test_options_that_a_call_does_not_give_any_more_are_reset(client, prefix, ow
         (lambda: greet.options(key=["a"]), TypeError, r"bad key \['a'\]"),
         (lambda: greet.options(after="soon"), BadSchedule, "bad duration 'soon'"),
         (lambda: greet.options(after=timedelta(microseconds=-5)), BadSchedule, "bad duration '-5e-06'"),
+        (lambda: greet.options(after=float("inf")), BadSchedule, "bad duration 'inf'"),
         (lambda: greet.options(after=False), BadSchedule, "bad duration 'False'"),
         (lambda: greet.options(after=0, at=5), TypeError, "after and at are given"),
         (lambda: greet.options(at="then"), BadSchedule, "then"),

@@ -86,6 +86,7 @@ def test_a_function_is_given_what_its_parameters_name(bike, jobs):
     [
         ({"every": 900}, "EVERY:900"),
         ({"every": "1h30m"}, "EVERY:1h30m"),
+        ({"every": 10 / 3}, "EVERY:3.333333"),
         ({"every": timedelta(minutes=1, milliseconds=1)}, "EVERY:60.001"),
         ({"every": "1h", "tz": "Europe/Berlin"}, "EVERY:1h"),
         ({"cron": "0 3 * * *"}, "0 3 * * *"),
