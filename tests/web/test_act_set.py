@@ -166,6 +166,7 @@ def test_data_are_shown_and_edited_with_show_data_alone(bike, kept):
 
 
 def test_what_is_wrong_is_said_beside_its_field_and_what_was_typed_stays(bike, browser):
+    bike.set("after:A", "AFTER:new:A")
     page = browser.get("/set")
     with unchanged(bike.store):
         for field, text, message in (
@@ -174,6 +175,8 @@ def test_what_is_wrong_is_said_beside_its_field_and_what_was_typed_stays(bike, b
             ("id", "once/x:shell", "only redbike at, in and now set such ids"),
             ("schedule", "0 0 30 2 *", "never"),
             ("schedule", "EVERY:<b>", "bad"),
+            ("schedule", "AFTER:after:A", "wait for itself"),
+            ("schedule", "ALL:@daily", "only a job whose id ends in @all"),
             ("tz", "../../etc/passwd", "../../etc/passwd"),
             ("retries", "many", "bad retries 'many'"),
             ("ping-url", "ftp://example.org", "ping-url"),

@@ -11,7 +11,7 @@ from redbike.config.options import DATA
 from redbike.config.parameters import OPTIONS
 from redbike.control.options import change_options
 from redbike.control.setter import Setter
-from redbike.errors import RedbikeError
+from redbike.errors import BadConfig, BadJobId, BadQueueName, BadSchedule, NoSuchJob, ServerError
 from redbike.queries.following.remarks import describe_unknown
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Stop
@@ -77,7 +77,10 @@ def _save(sent: Sent, draft: Draft, clock: Clock) -> Note | Response:
         kept = Kept.read(sent.site.bike.store, draft.jobid)
         if draft.seen != kept.seal(sent.site.keys):
             return _show_conflict(sent, draft, kept, clock)
-        return _set(sent.make_steerer(), draft, kept)
+        try:
+            return _set(sent.make_steerer(), draft, kept)
+        except (BadConfig, BadJobId, BadQueueName, BadSchedule) as error:  # so nothing was done
+            return _answer(sent.site, sent.request, draft, kept, BAD, {"schedule": str(error)}, clock)
 
 
 def _show_conflict(sent: Sent, draft: Draft, kept: Kept, clock: Clock) -> Response:
@@ -149,6 +152,7 @@ def _stays(draft: Draft, kept: Kept) -> bool:
 
 
 def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
+    """Set a job, and say what has become of it. Raise `BadSchedule`, or another `ValueError`, if it is refused."""
     name, changes = show_text(draft.jobid), draft.list_changes(kept)
     stays = _stays(draft, kept)
     if not changes and draft.schedule == kept.schedule and (stays or not draft.tz):
@@ -161,7 +165,7 @@ def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
         else:
             left, after = _enter(steerer, draft, kept, changes, warnings)
         differences = compare(kept, after)
-    except RedbikeError as error:
+    except (NoSuchJob, ServerError) as error:
         return Note(f"{name}: {error}. {UNKNOWN}", is_problem=True)
     said = "; ".join(differences) or "set as it was"
     return Note(f"{name}: {said}.{left}{describe_warnings(warnings, draft.jobid)}")
