@@ -13,10 +13,11 @@ from redbike.config.options import DATA, JobOptions, parse_data
 from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
 from redbike.control.remarks import describe_owner
-from redbike.errors import BadConfig, BadJobId, NoSuchJob, RedbikeError
+from redbike.errors import BadConfig, NoSuchJob, RedbikeError
 from redbike.facade.redbike import Redbike
+from redbike.loop.host_jobs import check_unset
 from redbike.schedule.parser import parse
-from redbike.store.patterns import Steered, escape, expand
+from redbike.store.patterns import Steered, expand
 from redbike.text.printable import quote
 
 
@@ -72,12 +73,12 @@ def unset_job(arguments: Arguments, config: Config) -> None:
             print(each.jobid)
         return
     if arguments["--dry-run"]:
-        print(*expand(bike.store.catalog, [escape(jobid)], also_bad=True))
-        return
-    told = bike.tell(jobid)
-    if (base := told.get("host_of")) and bike.tell(base)["schedule"] is not None:
-        raise BadJobId(f"bad job id {jobid!r}: Redbike sets it for {base!r}, on one host; unset {base!r}")
-    if group := told.get("group"):
-        complain(describe_owner(jobid, group))
-    if not bike.unset(jobid):
+        check_unset(bike.store, jobid)
+        if is_found := bike.store.catalog.has_job(jobid, also_bad=True):
+            print(jobid)
+    else:
+        if group := bike.tell(jobid).get("group"):
+            complain(describe_owner(jobid, group))
+        is_found = bike.unset(jobid)
+    if not is_found:
         raise NoSuchJob(f"no such job: {jobid!r}")

@@ -1,6 +1,7 @@
 """What operators do to jobs that exist: cancel what waits or runs, pause and resume them, run them once now."""
 
 from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 
 from redbike.config.settings import Settings
 from redbike.control.operator import name_operator
@@ -109,8 +110,15 @@ def find_tries(store: Store, jobids: Iterable[str]) -> dict[str, float]:
 
 
 def unset_jobs(setter: Setter, jobids: Iterable[str]) -> list[Steered]:
-    """Unset jobs one by one. The word of each is ``unset`` or ``missing``: somebody else has unset it meanwhile."""
-    return [Steered(jobid, "unset" if setter.unset(jobid) else "missing") for jobid in jobids]
+    """Unset jobs one by one, but for those of a base on its hosts, which go with it.
+
+    The word of each is ``unset`` or ``missing``: somebody else has unset it meanwhile.
+    """
+    steered = list[Steered]()
+    for jobid in jobids:
+        with suppress(BadJobId):
+            steered.append(Steered(jobid, "unset" if setter.unset(jobid) else "missing"))
+    return steered
 
 
 def find_failed(catalog: Catalog, pattern: str, tags: Set[str] = frozenset()) -> Iterator[str]:

@@ -18,6 +18,7 @@ from redbike.control.pairs import Pair, Wanted, read_pair
 from redbike.control.remarks import describe_owner, describe_waiting, log_if_due, log_if_spent
 from redbike.errors import BadJobId, BadSchedule, NoSuchJob, ServerError
 from redbike.loop.every_host import EveryHost
+from redbike.loop.host_jobs import check_unset
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.requests import Request, Start, check_base, parse_to_set
 from redbike.loop.steps import log_set
@@ -30,7 +31,7 @@ from redbike.store.backfill import check_stored
 from redbike.store.enums import Event
 from redbike.store.every_host import is_base
 from redbike.store.jobs import Due, JobToSet, Refused, explain_refusal
-from redbike.store.names import check_jobid, check_known_jobid
+from redbike.store.names import check_jobid
 from redbike.store.namespace import STEP
 from redbike.store.processes import Takers
 from redbike.store.records import Membership
@@ -125,12 +126,11 @@ class Setter:
         return job
 
     def unset(self, jobid: str) -> bool:
-        """Take `jobid` out of the rotation; a run in flight completes. False if there is no such job."""
-        check_known_jobid(jobid)
+        """Take `jobid` out of the rotation; a run in flight completes. False if there is none. Raises `BadJobId`."""
+        check_unset(self.store, jobid)
         try:
             followers = self.store.jobs.unset(jobid)
         except NoSuchJob:
-            log.debug("%s: nothing to unset", jobid)
             return False
         finally:
             if is_base(jobid):  # also if somebody was cut off before

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from redbike.config.options import find_all_of
 from redbike.config.settings import HOST_NAME
+from redbike.errors import BadJobId
 from redbike.schedule.moments import join_words
 from redbike.store.every_host import is_base, name_job
 from redbike.store.hosts import EVERY, split_host
+from redbike.store.names import check_known_jobid
 from redbike.store.processes import ProcessRecord, find_worked
 from redbike.store.store import Store
 from redbike.text.printable import cut
@@ -40,6 +42,14 @@ def find_to_set(store: Store, base: str) -> list[str]:
     hosts = sorted({*store.hosts.read(base).seen, *present})
     others = find_jobs(store, base, hosts)[1]
     return [jobid for host in hosts if (jobid := name_job(base, host)) not in others]
+
+
+def check_unset(store: Store, jobid: str) -> None:
+    """Raise `BadJobId` for the job of a base on one host, which would come back, and for what is no id."""
+    if split_host(check_known_jobid(jobid))[1]:
+        base = find_all_of(store.questions.inspect([jobid])[0].options)[0]
+        if base and store.catalog.has_job(base):
+            raise BadJobId(f"bad job id {jobid!r}: Redbike sets it for {base!r}, on one host; unset {base!r}")
 
 
 def say_taken(base: str, others: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from redbike.control.blackouts import end_for_jobs, set_for_jobs
-from redbike.control.jobs import cancel_jobs, find_tries, pause_jobs, resume_jobs, run_jobs
+from redbike.control.jobs import cancel_jobs, find_tries, pause_jobs, resume_jobs, run_jobs, unset_jobs
 from redbike.control.operator import check_reason, check_until
 from redbike.control.queues import QueueController
 from redbike.control.setter import Setter
@@ -81,7 +81,7 @@ class Steerer:
             "pause": lambda jobids: self._pause(jobids, until, reason, blackout),
             END: lambda jobids: [word for _, word in end_for_jobs(self.store, jobids, self.settings)],
             "resume": lambda jobids: [word for _, word in resume_jobs(self.store, jobids, self.settings)],
-            "unset": lambda jobids: ["unset" if self.setter.unset(jobid) else "missing" for jobid in jobids],
+            "unset": lambda jobids: [word for _, word in unset_jobs(self.setter, jobids)],
         }
         verb = verbs[action]
         for first in range(0, len(jobids), BATCH):

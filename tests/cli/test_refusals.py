@@ -90,6 +90,7 @@ def test_bad_input(jobs, line, said):
         ("run nobody:A", "no such job: 'nobody:A'"),
         ("show nobody:A", "no such job: 'nobody:A'"),
         ("unset nobody:A", "no such job: 'nobody:A'"),
+        ("unset 'no*' --dry-run", "no such job: 'no*'"),
         ("why nobody:A", "no such job: 'nobody:A'"),
         ("--url=unix:///nowhere/redis.sock statuses", "/nowhere/redis.sock"),
         ("--url=redis://user:hunter2@127.0.0.1:1/0?password=hunter3 statuses", "127.0.0.1:1"),

@@ -451,6 +451,25 @@ def test_what_there_cannot_be_is_refused_and_changes_nothing(farm, name):
             farm.bike.backfill(jobid, 0.0, farm.now)
 
 
+def test_the_job_of_a_host_is_unset_with_its_base_alone(farm, shell):
+    shell.environment["REDBIKE_PREFIX"] = farm.store.keys.prefix
+    farm.bike.set(BASE, "EVERY:1h")
+    said = f"bad job id {FIRST!r}: Redbike sets it for {BASE!r}, on one host; unset {BASE!r}"
+    for unset in (farm.bike.unset, lambda jobid: farm.bike.set(jobid, None)):
+        with pytest.raises(BadJobId, match=re.escape(said)):
+            unset(FIRST)
+    for words in (["unset", FIRST], ["unset", FIRST, "--dry-run"]):
+        done = shell.run(*words)
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", f"redbike: {said}\n")
+    api = Api(app(farm.bike, write=True, api=True))
+    status, problem = api.ask("DELETE", f"/jobs/{FIRST}")
+    assert (status, problem["detail"]) == (422, said)
+    assert farm.bike.unset_many("*@web1") == []
+    assert len(farm.show()) == 2
+    farm.bike.unset_many("clean:A@*")
+    assert farm.show() == {}
+
+
 def test_the_queue_of_the_base_is_not_shown_and_cannot_be_held(farm, shell):
     shell.environment["REDBIKE_PREFIX"] = farm.store.keys.prefix
     farm.bike.set(BASE, "EVERY:1h")
@@ -567,7 +586,7 @@ def test_a_one_off_that_was_on_no_host_at_its_time_is_a_problem(farm, caplog, te
     assert Reasons(farm.store, farm.bike.settings).explain(other) == f"It {problem.partition(' ')[2]}."
     farm.bike.set(other, text)
     assert farm.bike.tell("clean:B@web5")["status"][:3] == "ENQ"
-    farm.bike.unset("clean:B@web5")  # as if it was forgotten
+    farm.bike.store.jobs.unset("clean:B@web5")  # as if it was forgotten
     farm.spread(later=900, here=["web1"])
     assert missed not in str(list_queue_problems(farm))
     assert missed not in Reasons(farm.store, farm.bike.settings).explain(other)
