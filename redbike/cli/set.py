@@ -12,13 +12,13 @@ from redbike.config.labels import read_filter
 from redbike.config.options import DATA, JobOptions, parse_data
 from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
+from redbike.control.operator import check_after
 from redbike.control.remarks import describe_owner
-from redbike.errors import BadConfig, NoSuchJob, RedbikeError
+from redbike.errors import NoSuchJob, RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.loop.host_jobs import check_unset
 from redbike.schedule.parser import parse
 from redbike.store.patterns import Steered, expand
-from redbike.text.printable import quote
 
 
 def set_job(arguments: Arguments, config: Config) -> None:
@@ -27,9 +27,7 @@ def set_job(arguments: Arguments, config: Config) -> None:
     now, zone = time.time(), config.settings.timezone if tz is None else check_zone(tz)
     schedule = exclude_days(schedule, find_holidays(arguments["--except"], now), zone, jobid, now)
     parsed = parse(schedule, zone, jobid, now)
-    if arguments["--after"] is not None and (parsed.is_immediate or parsed.never_runs or parsed.is_awaiting):
-        given = quote(arguments["--after"])
-        raise BadConfig(f"bad --after {given}: it has no effect on the schedule {parsed.text}")
+    check_after(arguments["--after"], parsed, "--after")
     prepare_time(arguments["--after"], config, tz)
     bike = open_bike(config, needs_queues=True)
     after = parse_time(arguments["--after"], config, tz, read_clock=bike.store.timeline.read_clock)

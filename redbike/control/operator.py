@@ -5,6 +5,7 @@ import pwd
 import socket
 
 from redbike.errors import BadConfig
+from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
 from redbike.store.log import MAX_WHO
 from redbike.text.parsing import is_number
@@ -34,6 +35,12 @@ def check_reason(reason: str) -> str:
     if not isinstance(reason, str) or not reason.isprintable() or len(reason) > MAX_REASON:
         raise BadConfig(f"bad reason {reason!r:.80}: one line of up to {MAX_REASON} characters is needed")
     return reason
+
+
+def check_after(after: object, schedule: Schedule, name: str = "after") -> None:
+    """Raise `BadConfig` if an instant is given from which occurrences count, but it has no effect."""
+    if after is not None and (schedule.is_immediate or schedule.never_runs or schedule.is_awaiting):
+        raise BadConfig(f"bad {name} {quote(after)}: it has no effect on the schedule {schedule.text}")
 
 
 def check_until(until: float | None, now: float, text: str | None = None) -> float | None:

@@ -78,7 +78,7 @@ def test_to_stop_what_has_failed_for_good_leaves_it_so(client, prefix):
     assert (job["schedule"], job["status"][:4]) == ("STOP", "DIE:")
     noted = {**job, "options": {"note": "x"}}
     assert api.ask("PUT", "/jobs/bad:A", {"schedule": job["schedule"], "options": {"note": "x"}}) == (200, noted)
-    for wrong in ({"tz": "Nowhere"}, {"after": -1}):
+    for wrong in ({"tz": "Nowhere"}, {"after": -1}, {"after": 5}):
         assert api.ask("PUT", "/jobs/bad:A", {"schedule": "STOP", "options": {"note": "y"}, **wrong})[0] == 422
         assert api.ask("GET", "/jobs/bad:A")[1] == noted
     # What waits to run again is stopped, and what is to run runs.

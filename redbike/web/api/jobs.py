@@ -8,7 +8,7 @@ from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
 from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import cancel_jobs, pause_jobs, resume_jobs, run_jobs
-from redbike.control.operator import check_reason, check_until
+from redbike.control.operator import check_after, check_reason, check_until
 from redbike.control.options import change_options
 from redbike.control.setter import Setter, read_since
 from redbike.errors import BadConfig, NoSuchJob, ServerError
@@ -79,6 +79,7 @@ def set_job(call: Call) -> Answer:
     after = read_since(call.get_instant("after"), zone)
     setter = Setter(call.steerer.store, call.steerer.settings, warnings.append, call.fits)
     parsed = parse(schedule, setter.settings.timezone if zone is None else check_zone(zone), jobid)
+    check_after(call.body.get("after"), parsed)
     # Another request may set it just now.
     with call.site.memory.changing:
         is_new = not call.site.bike.store.catalog.has_job(jobid)
