@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from redbike.cli.arguments import Arguments, parse_count, parse_time, prepare_time
 from redbike.cli.bike import note_pauses, open_bike
 from redbike.cli.messages import complain
-from redbike.cli.rows import choose_format, print_rows
+from redbike.cli.rows import print_rows
 from redbike.config.file import Config
 from redbike.control.backfilling import MOST_AT_ONCE, Backfill
 from redbike.errors import BadConfig, RedbikeError
@@ -32,7 +32,6 @@ def backfill_job(arguments: Arguments, config: Config) -> None:
         prepare_time(text, config)
     if None in texts:
         raise BadConfig("no range: --from and --to are needed")
-    choose_format(arguments)
     bike = open_bike(config, needs_queues=True)
     read_clock = bike.store.timeline.read_clock
     start, end = (parse_time(text, config, looks_back=True, read_clock=read_clock) for text in texts)

@@ -129,6 +129,10 @@ def _run(argv: list[str]) -> int:
     if SUPERVISED not in os.environ:
         for warning in config.warnings:
             complain(warning)
+    if arguments.get("--format") is not None:
+        from redbike.cli.rows import find_format
+
+        find_format(arguments)  # before a server is looked for, or started
     return import_command(command)(arguments, config) or DONE
 
 

@@ -12,6 +12,7 @@ from redbike.errors import BadConfig
 from redbike.loop.alerts.sender import Sender, format_alert
 from redbike.store.agreement import Division, Moving
 from redbike.store.enums import Alert
+from redbike.store.signals import check_signal
 from redbike.text.printable import name_host
 
 
@@ -55,8 +56,9 @@ def acknowledge(arguments: Arguments, config: Config) -> None:
 
 def send_signal(arguments: Arguments, config: Config) -> None:
     """Send a signal to every dispatcher and worker."""
+    signal = check_signal(arguments["<SIGNAL>"])
     check_embedded_server(config)  # nobody would hear it
-    open_bike(config).control(arguments["<SIGNAL>"])
+    open_bike(config).control(signal)
 
 
 def control_server(arguments: Arguments, config: Config) -> int:

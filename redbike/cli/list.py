@@ -17,6 +17,7 @@ from redbike.queries.fields import AGENDA, FAILURES, JOBS, LOG, PAST_RUNS, QUEUE
 from redbike.queries.forecast import MOST_HOURS
 from redbike.schedule.clock import Clock
 from redbike.store.history import PastRun
+from redbike.store.job import read_event
 from redbike.store.namespace import PAGE, split
 from redbike.store.processes import CommandLines
 
@@ -29,6 +30,8 @@ MOST = 1_000_000  # rows that may be asked for
 def print_jobs(arguments: Arguments, config: Config) -> None:
     """Print jobs; on a terminal the first ones, by what needs a person."""
     limit = _parse_limit(arguments)
+    if (status := arguments["--status"]) is not None:
+        read_event(status)
     bike = open_to_look(config, names_queues=True)
     flags = ("queue", "tag", "status", "failed", "paused", "overdue", "never-ran", "planned", "late")
     chosen = {name.replace("-", "_"): arguments[f"--{name}"] for name in flags}

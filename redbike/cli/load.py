@@ -1,5 +1,7 @@
 """Run the command that makes the stored jobs those of a file: load."""
 
+import errno
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +12,7 @@ from typing import IO
 from redbike.cli.arguments import Arguments, parse_time, prepare_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import BAD, DONE, complain, open_progress
-from redbike.cli.rows import choose_format, print_rows
+from redbike.cli.rows import print_rows
 from redbike.config.file import Config
 from redbike.control.sync.changes import Change, describe_counts
 from redbike.errors import BadConfig, RedbikeError
@@ -29,12 +31,11 @@ FIELDS = ("difference", "jobid", "detail")
 
 def load_jobs(arguments: Arguments, config: Config) -> int:
     """Make the stored jobs those of a CSV file, and print what differed; rows that are the same are only counted."""
-    choose_format(arguments)
     tz = arguments["--tz"]
+    name, source = _find_source(arguments["<CSV>"])
     prepare_time(arguments["--after"], config, tz)
     bike = open_bike(config, needs_queues=True)
     after = parse_time(arguments["--after"], config, tz, read_clock=bike.store.timeline.read_clock)
-    name, source = _find_source(arguments["<CSV>"])
     # A reader that goes away, such as head, must not end it half-way.
     streams.forgive_output()
     counts: Counter[str] = Counter()
@@ -101,8 +102,10 @@ def _report_taken(name: str, taken: Mapping[str, str]) -> None:
 
 
 def _find_source(csvfilename: str) -> tuple[str, str | IO[bytes]]:
-    """Return the name of a file for messages, and the file; that is standard input for ``-``."""
+    """Return the name of a file for messages, and the file; that is standard input for ``-``. Raise `BadConfig`."""
     if csvfilename != "-":
+        if not os.path.exists(csvfilename):
+            raise BadConfig(f"cannot read {csvfilename!r}: {os.strerror(errno.ENOENT)}")
         return csvfilename, csvfilename
     if sys.stdin is None:
         raise BadConfig("cannot read standard input: it is closed")

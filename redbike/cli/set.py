@@ -9,7 +9,7 @@ from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.config.labels import read_filter
-from redbike.config.options import DATA, JobOptions, parse_data
+from redbike.config.options import DATA, JobOptions, parse_data, read_changes
 from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
 from redbike.control.operator import check_after
@@ -29,9 +29,10 @@ def set_job(arguments: Arguments, config: Config) -> None:
     parsed = parse(schedule, zone, jobid, now)
     check_after(arguments["--after"], parsed, "--after")
     prepare_time(arguments["--after"], config, tz)
+    flags = read_flags(arguments)
     bike = open_bike(config, needs_queues=True)
     after = parse_time(arguments["--after"], config, tz, read_clock=bike.store.timeline.read_clock)
-    runs = bike.enter(jobid, schedule, after, tz, **read_flags(arguments))
+    runs = bike.enter(jobid, schedule, after, tz, **flags)
     if not runs and not parsed.never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")
     if runs and parsed.is_immediate:
@@ -53,10 +54,11 @@ def _note_unknown(bike: Redbike, jobid: str) -> None:
 
 
 def read_flags(arguments: Arguments) -> JobOptions:
-    """Return the options and data that are given. Raise `BadConfig` for data that are not JSON."""
+    """Return the options and data that are given. Raise `BadConfig` for what is wrong with them."""
     flags = {name: arguments[f"--{name}"] for name in (*OPTIONS, DATA) if arguments[f"--{name}"] is not None}
     if DATA in flags:
         flags[DATA] = parse_data(flags[DATA])
+    read_changes(flags)
     given: Any = {name.replace("-", "_"): value for name, value in flags.items()}
     return cast(JobOptions, given)
 

@@ -9,7 +9,7 @@ from redbike.cli.bike import note_pauses, open_bike
 from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.config.labels import read_filter
-from redbike.config.limits import NO_LIMIT, Limits, read_limit
+from redbike.config.limits import NO_LIMIT, Limit, Limits, read_limit
 from redbike.control import jobs
 from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import find_failed, find_tries
@@ -120,12 +120,13 @@ def _set_blackout(bike: Redbike, arguments: Arguments) -> None:
 
 def limit_queue(arguments: Arguments, config: Config) -> None:
     """Limit a queue, or print its limits."""
-    bike = open_bike(config)
     given: Limits = {}
     if (text := arguments["--at-once"]) is not None:
         given["at_once"] = read_limit("at_once", text)
     if (text := arguments["--rate"]) is not None:
         given["rate"] = read_limit("rate", text)
+    Limit(**given)  # refuses what is wrong before anything is opened
+    bike = open_bike(config)
     limits = bike.limit(arguments["<QUEUE>"], **given)
     _warn_if_unknown(bike, limits.queue)
     if not given:

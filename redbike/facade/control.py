@@ -19,7 +19,6 @@ from redbike.control.jobs import cancel_jobs, find_failed, pause_jobs, resume_jo
 from redbike.control.operator import check_reason, check_until
 from redbike.control.repair import Repair
 from redbike.control.setter import Setter
-from redbike.errors import BadConfig
 from redbike.facade.part import Part, Whole
 from redbike.schedule.moments import DurationLike, InstantLike, read_instant
 from redbike.schedule.objects import ScheduleLike
@@ -28,7 +27,7 @@ from redbike.store.inspection.links import list_uncounted, list_unknown, repair_
 from redbike.store.moving.shard import forget_left
 from redbike.store.patterns import Steered, expand
 from redbike.store.sharded.routes import chain_all
-from redbike.store.signals import has_new_halt
+from redbike.store.signals import check_signal, has_new_halt
 from redbike.store.store import Store
 
 T = TypeVar("T")
@@ -124,8 +123,7 @@ class Control(Part):
 
     def control(self, signal: str) -> None:
         """Give ``HALT`` to every dispatcher and worker that runs now. Raises `BadConfig` for another signal."""
-        if not isinstance(signal, str) or signal.upper() != "HALT":
-            raise BadConfig(f"bad signal {signal!r}: HALT is the only one")
+        check_signal(signal)
         self._noted.signals.halt()
 
     def clear_control(self) -> None:

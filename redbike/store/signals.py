@@ -2,8 +2,17 @@
 
 from collections.abc import Mapping
 
+from redbike.errors import BadConfig
 from redbike.store.namespace import Part, make_tag
 from redbike.store.records import decode
+from redbike.text.printable import quote
+
+
+def check_signal(signal: str) -> str:
+    """Return `signal` if there is one of this name. Raise `BadConfig`."""
+    if not isinstance(signal, str) or signal.upper() != "HALT":
+        raise BadConfig(f"bad signal {quote(signal)}: HALT is the only one")
+    return signal
 
 
 class Signals(Part):

@@ -5,6 +5,7 @@ import shlex
 import pytest
 
 from tests.cli.refused import check_refused
+from tests.commandline import Within
 from tests.states import unchanged
 
 WORKER = "from redbike import RoundRobin as Worker\n"
@@ -75,6 +76,23 @@ WORKER = "from redbike import RoundRobin as Worker\n"
 )
 def test_bad_input(jobs, line, said):
     check(jobs, line, 2, said)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("control STOP", "bad signal 'STOP': HALT is the only one"),
+        ("jobs --format=xml", "bad --format 'xml'"),
+        ("jobs --status=DEAD", "bad status 'DEAD'"),
+        ("limit A --at-once=0", "bad at-once 0"),
+        ("limit A --rate=x", "bad rate 'x'"),
+        ("load nowhere.csv", "cannot read 'nowhere.csv': No such file or directory"),
+        ("set job:A NOW --timeout=abc", "bad timeout 'abc'"),
+    ],
+)
+def test_bad_input_is_refused_before_a_server_is_started_or_missed(tmp_path, line, said):
+    check_refused(Within(tmp_path, None).run(*shlex.split(line)), 2, said)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
