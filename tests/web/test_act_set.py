@@ -309,6 +309,10 @@ def test_what_a_schedule_means_while_one_types(bike):
     assert (page.status, "0 3 * * *" in page.text, "Europe/Berlin" in page.text) == (200, True, True)
     assert "rehearse" not in preview(browser, schedule="0 3 * * *")
     assert "rehearse" not in preview(browser, id="job:A", schedule="nonsense")
+    # It would be without a spread that is not stored yet.
+    assert "rehearse" not in preview(browser, id="job:A", schedule="0 3 * * *", spread="1h")
+    bike.set("job:A", "@daily", spread="1h")
+    assert "rehearse" in preview(browser, id="job:A", schedule="0 3 * * *", spread="3600")
 
 
 HOSTILE = [

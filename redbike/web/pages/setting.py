@@ -47,13 +47,17 @@ def show_preview(site: Site, request: Request) -> Response:
     kept = Kept.read(site.bike.store, draft.jobid) if is_jobid(draft.jobid) else Kept()
     preview = draft.preview(site.bike.settings.timezone, kept)
     return site.answer(
-        request, "act_preview.html", preview.clock, preview=preview, named=_name_rehearsal(draft, preview)
+        request, "act_preview.html", preview.clock, preview=preview, named=_name_rehearsal(draft, kept, preview)
     )
 
 
-def _name_rehearsal(draft: Draft, preview: Preview) -> str:
-    """Return the query of the rehearsal of a schedule; "" for one of no job, or one that is wrong."""
-    if not draft.jobid or preview.errors:
+def _name_rehearsal(draft: Draft, kept: Kept, preview: Preview) -> str:
+    """Return the query of the rehearsal of a schedule; "" for one of no job, or one that is wrong.
+
+    A rehearsal has the options that are stored, so there is none of another ``spread``.
+    """
+    spread = [each.options.get("spread", "") for each in (draft, kept)]
+    if not draft.jobid or preview.errors or spread[0] != spread[1]:
         return ""
     query = {"action": "set", "id": draft.jobid, "schedule": draft.schedule, "tz": preview.clock.zone}
     return urlencode(query, errors="surrogateescape")
@@ -117,7 +121,7 @@ def _answer(
         kept=kept,
         errors=errors or {},
         preview=preview,
-        named=_name_rehearsal(draft, preview) if preview else "",
+        named=_name_rehearsal(draft, kept, preview) if preview else "",
         options=list(OPTIONS.values()),
         defaults={
             name: SECRET if option.kind == "url" and kept.options.get(name) else name_default(name, settings)
