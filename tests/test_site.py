@@ -24,11 +24,10 @@ from redbike import (
 )
 from redbike.cli.manual import MANUAL as text
 from redbike.cli.usage import Usage
-from redbike.config import limits, options, parameters, ping_urls, settings
+from redbike.config import labels, limits, options, parameters, ping_urls, settings
 from redbike.config.parameters import OPTIONS
 from redbike.config.settings import Settings
 from redbike.connection.check import OLDEST
-from redbike.control import operator
 from redbike.importers import calendar
 from redbike.loop import policies, worker_class
 from redbike.queries import forecast
@@ -157,7 +156,7 @@ LIMITS = {
     "prefix": settings.MAX_PREFIX,
     "``shards``": parameters.MOST_SHARDS,
     "``group`` of ``load``, ``sync``": settings.MAX_GROUP,
-    "reason of a pause": operator.MAX_REASON,
+    "reason of a pause": labels.MAX_REASON,
     "concurrency": worker_class.MOST_AT_ONCE,
     "``limit --at-once``": limits.MOST_AT_ONCE,
     "``limit --rate``": limits.MOST_RATE,

@@ -1,4 +1,4 @@
-"""What people say of a job: its tags, its owner, a note. Nothing that runs depends on them.
+"""What people say of a job: its tags, its owner, a note; and why it is paused. Nothing that runs depends on them.
 
 A tag has letters, digits and a few signs, so that it needs no quotes in a shell, and no escapes in a CSV file.
 """
@@ -6,7 +6,7 @@ A tag has letters, digits and a few signs, so that it needs no quotes in a shell
 import re
 import unicodedata
 from collections.abc import Collection
-from typing import Any
+from typing import Any, TypeGuard
 
 from redbike.errors import BadConfig
 from redbike.text.parsing import DEFAULT
@@ -16,6 +16,7 @@ TAGS, OWNER, NOTE = "tags", "owner", "note"
 LABELS = (TAGS, OWNER, NOTE)
 LONGEST_TAG = 50  # characters
 MOST_TAGS = 20  # of a job, and in a filter
+MAX_REASON = 500  # characters of why something is paused, and in a file of who has paused it
 
 TagLike = str | Collection[str]
 """A tag, or several: a text with blanks or commas between them, or a list, a tuple or a set."""
@@ -59,6 +60,11 @@ def read_filter(value: TagLike | None) -> frozenset[str]:
     if not tags:
         raise BadConfig(f"bad tag {quote(value)}: the name of a tag is needed")
     return tags
+
+
+def is_reason(value: object) -> TypeGuard[str]:
+    """Tell whether a value is one line of text of up to `MAX_REASON` characters."""
+    return isinstance(value, str) and value.isprintable() and len(value) <= MAX_REASON
 
 
 def read_line(name: str, value: Any, most: int) -> str:

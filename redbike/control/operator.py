@@ -4,14 +4,13 @@ import os
 import pwd
 import socket
 
+from redbike.config.labels import MAX_REASON, is_reason
 from redbike.errors import BadConfig
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
 from redbike.store.log import MAX_WHO
 from redbike.text.parsing import is_number
 from redbike.text.printable import escape, quote
-
-MAX_REASON = 500  # characters
 
 
 def name_operator() -> str:
@@ -32,7 +31,7 @@ def name_operator() -> str:
 
 def check_reason(reason: str) -> str:
     """Return `reason` if it is a line of text of limited length. Raise `BadConfig`."""
-    if not isinstance(reason, str) or not reason.isprintable() or len(reason) > MAX_REASON:
+    if not is_reason(reason):
         raise BadConfig(f"bad reason {reason!r:.80}: one line of up to {MAX_REASON} characters is needed")
     return reason
 

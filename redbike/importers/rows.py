@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from redbike.config.labels import MAX_REASON, is_reason
 from redbike.config.options import (
     ALL_COLUMNS,
     BLACKOUT,
@@ -49,7 +50,6 @@ AS_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "ne
 BYTE_ORDER_MARK = "\ufeff"
 # What becomes of a mark of UTF-16 if it is decoded as UTF-8 with surrogateescape.
 UTF_16_MARKS = ("\udcff\udcfe", "\udcfe\udcff")
-MOST = 500  # characters of who has paused a job, and of the reason
 
 
 class WantedPause(NamedTuple):
@@ -75,7 +75,7 @@ def read_pause(cell: str) -> WantedPause:
     found = _read_object(PAUSED, cell, WantedPause._fields)
     for name, value in found.items():
         if name in ("by", "reason"):
-            is_right, what = _is_line(value), f"a line of up to {MOST} characters"
+            is_right, what = is_reason(value), f"a line of up to {MAX_REASON} characters"
         else:
             is_right, what = is_number(value) and 0 <= value < END_OF_TIME, "epoch seconds"
         if value is not None and not is_right:
@@ -87,7 +87,7 @@ def read_blackout(cell: str) -> WantedBlackout:
     """Return what the cell of a job with a blackout says, but for the schedule. Raise `BadConfig`."""
     found = _read_object(BLACKOUT, cell, WantedBlackout._fields)
     lines = (found.get(name, "") for name in ("by", "reason"))
-    if not (isinstance(found.get("every"), str) and is_number(found.get("seconds")) and all(map(_is_line, lines))):
+    if not (isinstance(found.get("every"), str) and is_number(found.get("seconds")) and all(map(is_reason, lines))):
         raise BadConfig(f"bad blackout {quote(cell)}: it needs every and seconds; by and reason are one line each")
     return WantedBlackout(**found)
 
@@ -97,10 +97,6 @@ def _read_object(name: str, cell: str, fields: tuple[str, ...]) -> dict[str, Any
     if found is None or not found.keys() <= {*fields}:
         raise BadConfig(f"bad {name} {quote(cell)}: a JSON object is needed, which may have {', '.join(fields)}")
     return found
-
-
-def _is_line(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable() and len(value) <= MOST
 
 
 class Row(NamedTuple):
