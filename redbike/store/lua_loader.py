@@ -27,6 +27,7 @@ from redbike.schedule.kinds import Stop
 from redbike.schedule.moments import AWAITED
 from redbike.store.enums import MAIL, NEEDS_FULL, Event, Left, Skip
 from redbike.store.keys import GIVEN
+from redbike.store.run import CLOCKS_DIFFER
 
 PARTS = (
     "_given",  # decodes what the script is given
@@ -66,7 +67,7 @@ LEFT_OUT = (
 )  # fmt: skip
 NAMES = {key: key.rstrip("-").replace("-", "_") for key in GIVEN}  # in Lua
 WORDS = {word.name: word.value for word in (*Event, *Skip, *Left)}
-WORDS |= {"STOP": Stop.text, "AWAITED": AWAITED, "NEEDS_FULL": NEEDS_FULL, "MAIL": MAIL}
+WORDS |= {"STOP": Stop.text, "AWAITED": AWAITED, "NEEDS_FULL": NEEDS_FULL, "MAIL": MAIL, "CLOCKS_DIFFER": CLOCKS_DIFFER}
 
 
 @dataclass(frozen=True)

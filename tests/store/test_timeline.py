@@ -96,6 +96,15 @@ def test_of_a_clock_that_was_ahead_and_of_one_that_has_ended_no_instant_of_its_o
     assert client.zrange(store.keys.dispatched, 0, -1, withscores=True) == [(b"until", 1001.0)]
 
 
+def test_what_is_new_after_a_clock_that_was_ahead_is_not_forgotten_first(store, client):
+    keys = store.keys.requests, store.keys.failure_times
+    for key in keys:
+        client.zadd(key, {"old": NOW - 5.0, "new": NOW + 1.0, "ahead": LAST})
+    for was_ahead, newest in ((False, b"ahead"), (True, b"new")):
+        store.at(NOW).timeline.advance(NOW - 1, was_ahead)
+        assert [client.zrange(key, 0, -1)[::2] for key in keys] == [[b"old", newest]] * 2
+
+
 def test_a_hundred_are_noted_at_most_and_all_are_counted(store, client):
     for number in range(102):
         client.zadd(store.keys.dispatched, {"until": number + 1.0})

@@ -2,7 +2,7 @@
 -- advance: everything due by an instant was dispatched; it never goes back, unless it was never
 --          true. If the server has forgotten it since, or its clock was ahead, that is noted until
 --          somebody has acknowledged it.
--- keys   dispatched, rewinds, counts, _write
+-- keys   failure_times, dispatched, rewinds, requests, counts, _write
 -- given  instant; ahead: whether what is there is of a clock that was ahead; known: the instant up
 --        to which all was dispatched, as far as a dispatcher knows; owner: that of this dispatcher,
 --        if it goes on; mine: the instant that it has kept last itself; ended: whether it has ended
@@ -32,9 +32,16 @@ if given.owner and not given.ended then
   change_of[4], change_of[5] = change_of[2], member
 end
 local is_well = not known or back > known - 0.001  -- less is lost by rounding
-if is_well and (scores[2] or not given.owner) and not given.ended then
+if is_well and (scores[2] or not given.owner) and not (given.ended or given.ahead) then
   call('ZADD', dispatched, unpack(change_of))  -- and no more: it is done every second
   return {'ok'}
+end
+-- Of requests and failures the first ones are forgotten: what is new must not come before these.
+for _, key in ipairs(given.ahead and {requests, failure_times} or {}) do
+  local times = {}
+  local late = call('ZRANGE', key, '(' .. stamp(now + CLOCKS_DIFFER), '+inf', 'BYSCORE')
+  for _, member in ipairs(late) do note(times, stamp(now), member) end
+  if #late > 0 then change('ZADD', key, times) end
 end
 -- Those that were killed leave theirs.
 if not scores[2] then change('ZREMRANGEBYRANK', dispatched, {0, -MOST - 1}) end
