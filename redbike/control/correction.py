@@ -75,7 +75,7 @@ class Correction:
             held_from_queue = state.held is not None and read_event(state)[0] == Event.ENQ
             event = Event.ENQ if held_from_queue else Event.TML
             if (place := find_place(state)) is not None:
-                at = replace(_take_from_queues(state), timeline=place)
+                at = replace(_take_from_queues(state), timeline=place, retry_state=_correct_tries(state))
                 return replace(at, status=f"{event}:{int(state.now)}")
             return replace(_take_from_queues(state), status=_set_event(state, event))
         return self._decide_lost(_take_from_queues(state))
@@ -176,6 +176,15 @@ def read_event(state: JobState) -> tuple[str, float]:
     """Return the event of the status and its time, at most now; ``""`` and now if no status can be read."""
     status = Status.parse(state.status)
     return ("", state.now) if status is None else (status.event, min(status.time, state.now))
+
+
+def _correct_tries(state: JobState) -> str:
+    """Return its retry state without instants that are to come: from there its schedule would go on."""
+    if not state.retry_state:
+        return ""
+    kept, now = RetryState.parse(state.retry_state), state.now
+    due, after = (each if each is None else min(each, now) for each in (kept.due, kept.after))
+    return replace(kept, due=due, after=after).format()
 
 
 def _set_event(state: JobState, event: str) -> str:

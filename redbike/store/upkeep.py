@@ -26,7 +26,7 @@ MINE, REPAIR = "redbike acknowledge", "redbike fsck --repair"
 
 # What a repair may only remove, as ``lua/repair.lua`` calls it: the field of a `JobState` that says what is there.
 REMOVABLE = {
-    **{name: name for name in ("retry_state", "options", "spent", "history", "failure")},
+    **{name: name for name in ("options", "spent", "history", "failure")},
     "data": "has_data",
     "group": "membership",
     "output": "has_output",
@@ -42,8 +42,8 @@ class Upkeep(Part):
         """Bring jobs from how they were found to how they are wanted, each in one step, all in one round trip.
 
         Return False for one that has changed meanwhile. Both states of a job name the same queues in their `entries`.
-        In the wanted state, the retry state, the failure, the options, the data, the group, the instant to forget it
-        and what is damaged may only be missing. Skips may be missing or may be more.
+        In the wanted state, the failure, the options, the data, the group, the instant to forget it and what is damaged
+        may only be missing. Skips may be missing or may be more.
         """
         replies = self._namespace.scripts.run_all(self._pack_repair(found, wanted) for found, wanted in pairs)
         return [bool(reply[0] == "ok") for reply in replies]
@@ -120,8 +120,9 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, Any]:
     for name, field in (("timeline", "timeline"), ("timer", "timer"), ("expires", "expires_at")):
         if (moment := getattr(wanted, field)) != getattr(found, field):
             changes[name] = False if moment is None else format_time(moment)
-    for name in ("queued", "running"):
-        if (record := getattr(wanted, name)) != getattr(found, name):
+    for name in ("queued", "running", "retry_state"):
+        is_damaged = name.replace("_", " ") in found.unreadable
+        if (record := getattr(wanted, name)) != getattr(found, name) or is_damaged:
             changes[name] = record or False
     if wanted.paused != found.paused or "pause" in found.unreadable:
         changes["pause"] = wanted.paused or False

@@ -48,7 +48,8 @@ if wanted.expires then
   token(wakeup)
 end
 if wanted.expires == false then change('ZREM', timers, {'expires:' .. job}) end
-for field, key in pairs({queued = queued, running = running, pause = pauses}) do
+local set = {queued = queued, running = running, pause = pauses, retry_state = retry_states}
+for field, key in pairs(set) do
   if wanted[field] then change('HSET', key, {job, wanted[field]}) end
 end
 local removed = {

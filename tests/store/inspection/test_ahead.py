@@ -10,6 +10,7 @@ from redbike import Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.store.next_state import NextState
+from redbike.store.records import RetryState
 from redbike.store.run import AHEAD
 from redbike.store.schedules import find_schedule
 from tests.servers import Node, free_ports
@@ -79,12 +80,14 @@ def test_a_paused_job_and_another_try_are_brought_back(bike):
     bike.pause("paused:A")
     bike.run("tried:A")
     run = take_one(bike.store.at(then), [(QUEUE, 100.0)], "tag")
-    bike.store.at(then).runs.end(run, NextState("due", "+50", retry_state=f"1 0 1 {run.due:.6f} -"))
+    bike.store.at(then).runs.end(run, NextState("due", "+50", retry_state=f"1 0 1 {then:.6f} {then + 9:.6f}"))
     now = bike.store.timeline.read_clock()
     assert len([line for line in bike.fsck() if "by a clock that was ahead" in line]) == 2
     assert all(is_well for _, is_well in bike.repair())
     assert now < bike.tell("paused:A")["held_for"] < now + 3700
     assert bike.tell("tried:A")["next_run"] == pytest.approx(now, abs=60)
+    kept = RetryState.parse(bike.client.hget(bike.store.keys.retry_states, "tried:A").decode())
+    assert (kept.tries, kept.due, kept.after) == (1, *[pytest.approx(now, abs=60)] * 2)
 
 
 def test_a_jump_that_is_over_before_the_time_is_kept_is_noted(bike):
