@@ -3,12 +3,13 @@
 import pytest
 
 from redbike.config.settings import Settings
+from redbike.loop.policies import decide_handed_back
 from redbike.loop.resuming import resume
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.pauses import Resumption
 from redbike.store.records import Pause
-from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, dump, pause, take
+from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, dump, end, pause, take
 from tests.states import queue_for as name_queue
 from tests.verbs import set_job, survey
 
@@ -66,6 +67,19 @@ def test_a_status_stays_when_a_job_is_resumed_where_it_was(store, state, now, ca
     resume(store.at(now), Settings(catchup=catchup), [JOB])
     assert inspect(store).status == status
     assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize("started", [START, LATER], ids=["before", "by a clock that was ahead"])
+@pytest.mark.parametrize("is_released", [True, False])
+def test_a_run_that_was_to_go_on_is_held(store, started, is_released):
+    set_job(store.at(START), JOB, OLD, "now")
+    run = take(store, now=started)
+    assert pause(store, NOW) == "paused"
+    if is_released:
+        assert store.at(NOW).runs.release([run]) == ["held"]
+    else:
+        assert end(store, run, decide_handed_back(run)).detail == "held"
+    assert inspect(store).held == (START if is_released else NOW)
 
 
 def test_any_number_of_jobs_is_paused_and_resumed(store):

@@ -16,7 +16,9 @@ for i = #jobs, 1, -1 do
     words[i] = 'stale'
   else
     local pause = paused[i] and pause_of(paused[i])
-    local held = pause and tonumber(run.start) <= tonumber(pause.since)
+    local start = tonumber(run.start)
+    local was_ahead = start > now + CLOCKS_DIFFER  -- the clock: the pause came after it
+    local held = pause and (was_ahead or start <= tonumber(pause.since))
     words[i] = not known[i] and 'unset' or left_of(run) ~= NOTHING and 'kept'
       or held and 'held' or 'queue'
     if words[i] ~= 'kept' then gone[#gone + 1] = job end
