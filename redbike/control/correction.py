@@ -207,7 +207,8 @@ def _correct_pause(state: JobState) -> JobState:
     pause = state.pause
     if pause is None:
         return replace(state, timer=None)
-    paused = state.paused if pause.due == state.timeline else replace(pause, due=state.timeline).format()
+    held = replace(pause, due=state.timeline, since=min(pause.since, state.now))
+    paused = state.paused if pause.due == state.timeline else held.format()
     return replace(state, paused=paused, timeline=None, timer=pause.until)
 
 

@@ -29,6 +29,7 @@ from redbike.store.records import Pause, RetryState
 from redbike.store.run import Run
 from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
+from redbike.store.timeline import is_ahead
 
 log = logging.getLogger("redbike.dispatcher")
 
@@ -66,6 +67,10 @@ def resume_over(store: Store, settings: Settings, timers: Sequence[str]) -> bool
 def decide_resumed(state: JobState, settings: Settings) -> Resumption:
     """Return where a paused job goes on: a pure function of what is known of it."""
     pause, retry_state = state.pause, RetryState.parse(state.retry_state)
+    if pause and pause.due is not None and is_ahead(pause.since, state.now):
+        # By a clock that was ahead. What was not in a queue came due later.
+        began = state.now if state.has_event(Event.ENQ) else min(state.now, pause.due - JUST_BEFORE)
+        pause = replace(pause, since=began)
     if pause is None or pause.due is None:
         return Resumption()
     schedule = read_schedule(state.jobid, state.schedule, state.options)

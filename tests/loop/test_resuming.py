@@ -72,6 +72,9 @@ PAUSED = [
     (QUEUED, {"catchup": "last"}, hours(11), {"missed": 1, "paused": 24}),
     (QUEUED, {"catchup": "all"}, hours(*range(11, 37)), {}),
     (QUEUED, {"catchup": "all", "catchup_limit": 5}, hours(11, *range(32, 37)), {"missed": 1, "paused": 19}),
+    # It is paused by a clock that is ahead.
+    ((*hours(11, 11), RESUMED + 30 * DAY), {"catchup": "last"}, hours(11), {"missed": 25}),
+    ((*hours(12, 13), RESUMED + 30 * DAY), {"catchup": "none"}, [], {"paused": 24}),
 ]
 
 

@@ -77,7 +77,7 @@ def test_a_paused_job_and_another_try_are_brought_back(bike):
     bike.set("paused:A", "EVERY:1h")
     bike.set("tried:A", "EVERY:1h")
     then = jump(bike)
-    bike.pause("paused:A")
+    bike.store.at(then).pauses.pause(["paused:A"], None, "me", "")
     bike.run("tried:A")
     run = take_one(bike.store.at(then), [(QUEUE, 100.0)], "tag")
     bike.store.at(then).runs.end(run, NextState("due", "+50", retry_state=f"1 0 1 {then:.6f} {then + 9:.6f}"))
@@ -85,6 +85,7 @@ def test_a_paused_job_and_another_try_are_brought_back(bike):
     assert len([line for line in bike.fsck() if "by a clock that was ahead" in line]) == 2
     assert all(is_well for _, is_well in bike.repair())
     assert now < bike.tell("paused:A")["held_for"] < now + 3700
+    assert bike.tell("paused:A")["paused"]["since"] == pytest.approx(now, abs=60)
     assert bike.tell("tried:A")["next_run"] == pytest.approx(now, abs=60)
     kept = RetryState.parse(bike.client.hget(bike.store.keys.retry_states, "tried:A").decode())
     assert (kept.tries, kept.due, kept.after) == (1, *[pytest.approx(now, abs=60)] * 2)
