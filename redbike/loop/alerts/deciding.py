@@ -12,6 +12,7 @@ from redbike.loop.alerts.conditions import Condition, Found
 from redbike.loop.alerts.sender import format_alert
 from redbike.store.alerts import DISPATCHER, JOB, MISSED, PROCESS, REWIND, SHARD, WATCHED, Change, Known, Missed, Told
 from redbike.store.enums import Alert
+from redbike.store.run import CLOCKS_DIFFER
 
 HasRecovered = Callable[[str, Mapping[str, float]], bool | None]
 
@@ -51,7 +52,7 @@ def _decide_one(
     if found and not active:
         # What lasts was told a short time ago: it is not well yet.
         active = dict(told.active)
-    times = {alert: time for alert, time in told.told.items() if now - time < every}
+    times = {alert: time for alert, time in told.told.items() if -CLOCKS_DIFFER <= now - time < every}
     times |= {each.alert: now for each in new}
     lines = [format_alert(each.alert, each.text, each.since, each.due, _find_jobid(name)) for each in new]
     jobid = _find_jobid(name)
@@ -88,7 +89,7 @@ def decide_missed(
     more = int(number) - before.number
     if is_first or more <= 0:
         return Change(f"{MISSED}{jobid}", record, Missed(int(number)).format())
-    if before.told is not None and now - before.told < every:
+    if before.told is not None and -CLOCKS_DIFFER <= now - before.told < every:
         return None
     occurrences = "an occurrence" if more == 1 else f"{more:,} occurrences"
     text = f"{jobid} has missed {occurrences}"

@@ -48,6 +48,8 @@ def tell(field, steps):
             [["failed"], ["recovered"], [], [], ["failed"], ["recovered"]],
         ),
         ([(1, FAILED), (2,), (200,), (201, FAILED)], [["failed"], ["recovered"], [], ["failed"]]),
+        # told by a clock that was ahead
+        ([(900, FAILED), (2,), (3, FAILED)], [["failed"], ["recovered"], ["failed"]]),
         # another one that was told a short time ago keeps it from being well
         (
             [(1, FAILED), (2,), (3, LATE), (4, LATE, FAILED), (5, FAILED), (6,)],
@@ -98,6 +100,7 @@ def test_a_damaged_record_is_as_if_nothing_had_been_told():
         ("7", None, True, None, "7"),
         ("7", None, False, 7, "7 500.000000"),
         ("7", "6", False, 1, "7 500.000000"),
+        ("7", "5 900.000000", False, 2, "7 500.000000"),
         ("7", "5 390.000000", False, 2, "7 500.000000"),
         ("7", "5 401.000000", False, None, None),
         ("2", "5 390.000000", False, None, "2"),
