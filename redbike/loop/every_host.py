@@ -30,6 +30,7 @@ from redbike.store.inspected import JobState
 from redbike.store.processes import ProcessRecord
 from redbike.store.records import Pause, Status
 from redbike.store.store import Store
+from redbike.store.timeline import is_ahead
 from redbike.store.workers import KEPT
 
 log = logging.getLogger("redbike")
@@ -140,7 +141,7 @@ class EveryHost:
             gone = [host for host in base.hosts if is_over or base.state.now - base.hosts[host] > KEPT]
             for host in gone:
                 self._unset(base, host)
-            fresh = {host: base.state.now for host in base.present if self._is_news(known, host, base.state.now)}
+            fresh = {host: base.state.now for host in base.hosts if self._is_news(known, host, base)}
             if fresh or gone or is_over or known.is_over:
                 self._store.hosts.note(jobid, fresh, () if is_over else gone, is_over)
             if is_over:
@@ -150,8 +151,10 @@ class EveryHost:
                 if self._hold(base, gone):
                     return
 
-    def _is_news(self, known: Hosts, host: str, now: float) -> bool:
-        return now - known.seen.get(host, 0.0) > NOTED
+    def _is_news(self, known: Hosts, host: str, base: _Base) -> bool:
+        seen, now = known.seen.get(host, 0.0), base.state.now
+        # By a clock that was ahead, nobody knows when a host was there last.
+        return is_ahead(seen, now) or (host in base.present and now - seen > NOTED)
 
     def _read(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord]) -> _Base:
         [state] = self._store.questions.inspect([jobid], with_data=True)

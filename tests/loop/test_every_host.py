@@ -194,6 +194,17 @@ def test_a_host_that_is_gone_is_paused_and_resumed_and_forgotten_after_a_day(far
     assert [each["host"] for each in farm.bike.tell(BASE)["hosts"]] == ["web1"]
 
 
+def test_a_host_that_was_there_by_a_clock_that_was_ahead_is_gone_all_the_same(farm):
+    farm.bike.set(BASE, "EVERY:1h")
+    farm.spread(later=9 * KEPT, here=["web1", "web2"])
+    farm.leave("web2")
+    farm.spread(later=-9 * KEPT, here=["web1"])
+    farm.spread(later=GONE + 1, here=["web1"])
+    assert "paused" in farm.bike.tell(SECOND)
+    farm.spread(later=KEPT + 1, here=["web1"])
+    assert [*farm.show()] == [FIRST]
+
+
 def test_a_host_that_is_back_waits_while_the_base_is_paused(farm):
     farm.bike.set(BASE, "EVERY:10s")
     farm.leave("web2")

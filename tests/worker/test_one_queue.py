@@ -194,6 +194,17 @@ def test_a_function_that_no_worker_has_any_more_keeps_no_job_for_ever(
     assert find_queue(bike, "backup:B") == "work-heavy"
 
 
+def test_what_was_given_by_a_clock_that_was_ahead_is_forgotten_in_time(store, client):
+    now, entry = store.timeline.read_clock(), '{"kind": "worker", "host": "h", "pid": 1, "queues": [], "version": "1"}'
+    functions = agreed.Naming(frozenset(["functions"]), {"f": "q"})
+    stock = agreed.Naming(frozenset(["stock"]), {})
+    store.at(now + 2 * workers.AWAY).workers.register("OwnerOf1", entry, naming=functions)
+    for later in (0.0, workers.AWAY + 1):
+        store.at(now + later).workers.register("OwnerOf2", entry, naming=stock)
+    assert [*json.loads(client.hget(store.keys.agreed, "rules"))] == ["stock"]
+    assert not client.hexists(store.keys.agreed, "job:f")
+
+
 def test_a_dispatcher_without_a_worker_class_moves_jobs_to_where_they_are_worked(make, register, command, shell):
     register(make_jobs())
     bike = make(make_jobs())

@@ -3,16 +3,25 @@
 
 local function has_functions() return call('HEXISTS', agreed, 'functions') == 1 end
 
+-- Returns when each was given last. A clock that was ahead may have put that into the future.
+local function read_instants(field)
+  local found = object_of(call('HGET', agreed, field))
+  for name, at in pairs(found) do
+    if (tonumber(at) or 0) > now + CLOCKS_DIFFER then found[name] = stamp(now) end
+  end
+  return found
+end
+
 -- Returns whether it has functions that nobody has had, or had in another queue.
 local function note_naming()
-  local rules, fields = object_of(call('HGET', agreed, 'rules')), {}
+  local rules, fields = read_instants('rules'), {}
   for rule, at in pairs(rules) do
     if (tonumber(at) or 0) < now - given.stale then rules[rule] = nil end
   end
   rules[given.rule] = stamp(now)
   -- Functions that no worker has given for very long, or not of late if this one has commands or a
   -- function for their jobs, are gone: or else jobs would wait for ever for a worker with them.
-  local given_at, commands, gone = object_of(call('HGET', agreed, 'functions')), {}, {}
+  local given_at, commands, gone = read_instants('functions'), {}, {}
   for _, id in ipairs(given.commands) do commands[id] = true end
   local function is_taken(id)
     local shorter = commands[id] and id or id:match('^(.*):')

@@ -4,11 +4,12 @@
 -- given  base: its id; seen: when workers of its queue were seen last, by host; gone: hosts that do
 --        not count any more; over: whether the job was unset; forget: seconds after which no more
 --        is known of it then; began: the schedule of a one-off that has had a job on a host
--- returns {'ok'}; a later instant that is known stays
+-- returns {'ok'}; a later instant that is known stays, unless it is of a clock that was ahead
 local record = object_of(call('HGET', hosts, given.base))
 local known = type(record.hosts) == 'table' and record.hosts or {}
 for host, at in pairs(given.seen or {}) do
-  known[host] = math.max(tonumber(known[host]) or 0, tonumber(at))
+  local before = tonumber(known[host]) or 0
+  known[host] = before > now + CLOCKS_DIFFER and at or math.max(before, at)
 end
 for _, host in ipairs(given.gone or {}) do known[host] = nil end
 local over = given.over and (tonumber(record.over) or now) or nil
