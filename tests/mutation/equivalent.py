@@ -10,9 +10,9 @@ EQUIVALENT: set[str] = {
     "_member.lua: if call('ZCARD', followers) > 0 then make_groups().part(job, 'dropped', tonumber(due)) end"
     " → if call('ZCARD', followers) > 1 then make_groups().part(job, 'dropped', tonumber(due)) end",
     # Options begin with a brace, and the name of none stands before it.
-    "find_alerts.lua: return text and (text:find('\"start-within\"', 1, true) or text:find('\"finish-', 1, true))"
+    "_options.lua: return text and (text:find('\"start-within\"', 1, true) or text:find('\"finish-', 1, true))"
     " → return text and (text:find('\"start-within\"', 2, true) or text:find('\"finish-', 1, true))",
-    "find_alerts.lua: return text and (text:find('\"start-within\"', 1, true) or text:find('\"finish-', 1, true))"
+    "_options.lua: return text and (text:find('\"start-within\"', 1, true) or text:find('\"finish-', 1, true))"
     " → return text and (text:find('\"start-within\"', 1, true) or text:find('\"finish-', 2, true))",
     # A newline is no magic character, and a record with one has the name of its group before it.
     "forget.lua: local is_row = (call('HGET', groups, job) or ''):find('\\n', 1, true)"

@@ -16,3 +16,7 @@ local function own_timeout_of(text)  -- and whether the job is taken alone for i
   -- The loss of several at a time counts for none of them: `on-lost` would not.
   return limit, limit and limit < SHORT or (found['on-lost'] or 'requeue') ~= 'requeue'
 end
+
+local function alerts_if_late(text)  -- whether a job with these options does
+  return text and (text:find('"start-within"', 1, true) or text:find('"finish-', 1, true))
+end

@@ -13,10 +13,6 @@ local PART = 500  -- jobs in one look
 local found = call('HSCAN', alerts, given.cursor, 'COUNT', given.count)
 local fields, told, idle, pending = found[2], {}, {}, {}
 
-local function alerts_if_late(text)  -- whether a job with these options does
-  return text and (text:find('"start-within"', 1, true) or text:find('"finish-', 1, true))
-end
-
 local function look(jobs, records)
   local own, watched = call('HMGET', options, unpack(jobs)), {}
   for i, job in ipairs(jobs) do

@@ -12,12 +12,10 @@ if given.cursor then
   next_cursor, found = unpack(call('HSCAN', options, given.cursor, 'COUNT', given.count))
 end
 for i = 1, #found, 2 do
-  local field, text = 'job:' .. found[i], found[i + 1] or ''
-  local named = text:find('"start-within"', 1, true) or text:find('"finish-', 1, true)
-  local alerts_if_late = given.is_set or named
+  local field, alerts_it = 'job:' .. found[i], given.is_set or alerts_if_late(found[i + 1])
   local record = call('HGET', alerts, field)
-  if alerts_if_late and not record then note(new, field, '{}') end
-  if not alerts_if_late and record == '{}' then gone[#gone + 1] = field end
+  if alerts_it and not record then note(new, field, '{}') end
+  if not alerts_it and record == '{}' then gone[#gone + 1] = field end
 end
 if #new > 0 then change('HSET', alerts, new) end
 if #gone > 0 then change('HDEL', alerts, gone) end
