@@ -7,7 +7,7 @@ cancelled if it was.
 """
 
 from tests.chaos.excuses import Excuses
-from tests.chaos.history import History, Run
+from tests.chaos.history import MORE, History, Run
 from tests.chaos.population import LIMITED
 from tests.chaos.verdict import Verdict, told
 
@@ -42,7 +42,7 @@ def judge_halts(history: History, verdict: Verdict, excuses: Excuses) -> None:
 def judge_memory(history: History, verdict: Verdict, excuses: Excuses) -> None:
     """Compare what is remembered in the end, if that was noted."""
     remembered: dict[str, set[int]] = {}
-    begun = {(run.job, _key(run.due), run.pid) for runs in history.runs.values() for run in runs}
+    begun = {(run.job, _key(run.due), run.pid % MORE) for runs in history.runs.values() for run in runs}
     for job, due, outcome, pid in history.remembered or ():
         remembered.setdefault(job, set()).add(_key(due))
         verdict.occurrences["remembered"] += 1

@@ -17,7 +17,7 @@ PAUSE = 2.5  # seconds at most until it has tried again
 CUTS = ("cut-before", "reply-lost", "cut-mid-reply", "reset", "stall", "black-hole", "delay")
 OUTAGES = ("server-kill", "server-stop", "server-restart", "aof-tail", "promotion", "client-kill")
 STOPS = ("worker-term", "worker-hup", "worker-clock")  # signals that ask a worker to stop
-OUTAGES += ("master-kill", "master-pause", "switchover", "slot-move")
+OUTAGES += ("master-kill", "master-pause", "switchover", "slot-move", "takeover")
 
 
 class Excuses:

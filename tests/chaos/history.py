@@ -2,10 +2,13 @@
 
 import csv
 import json
+import re
 from binascii import crc_hqx
+from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,10 @@ Entry = dict[str, Any]
 
 REMEMBERED = "remembered.csv"
 SLOTS = 16_384  # of a cluster
+MORE = 1 << 32  # than any pid
+TAKEOVERS = ("master-kill", "master-pause", "switchover", "move-takeover", "slot-move")
+ELECTION = re.compile(r"^\d+:\w (\d+ \w+ \d+ [\d:.]+) .*Failover election won", re.MULTILINE)
+NEAR = 1.0  # seconds before and after an election in which the old master may still acknowledge what is forgotten
 SKIPS = ("missed", "running", "withdrawn", "late", "paused", "cancelled", "expired")
 
 
@@ -166,16 +173,48 @@ def read(folder: Path) -> History:
     journal = entries(folder / "faults.log")
     offsets = [entry["offset"] for entry in journal if entry["kind"] == "clock"]
     history.offset, history.drift = offsets[0], max(offsets) - min(offsets)
+    number = ProcessNumbers(journal)
     for entry in journal:
-        _take_in(history, _shifted(entry, history.offset))
+        _take_in(history, _shifted(number.replace(entry), history.offset))
+    _note_elections(history, folder)
     for entry in entries(folder / "operations.log"):
         shifted = _shifted(entry, history.offset)
         (history.operations[entry["job"]] if entry["job"] else history.notes[entry["kind"]]).append(shifted)
-    _read_runs(history, folder / "runs.log")
+    _read_runs(history, folder / "runs.log", number)
     _read_snapshots(history, folder / "snapshots.log")
     _read_remembered(history, folder / REMEMBERED)
     history.sort()
     return history
+
+
+class ProcessNumbers:
+    """One number for each process: an operating system gives a pid again after some ten thousand others."""
+
+    def __init__(self, journal: Iterable[Entry]) -> None:
+        self._born: dict[int, list[float]] = defaultdict(list)
+        for entry in journal:
+            if entry["kind"] == "start":
+                self._born[entry["pid"]].append(entry["at"])
+
+    def find(self, pid: int, at: float) -> int:
+        """The number of the process that had this pid at that instant, which is the pid of the first one."""
+        return pid + MORE * max(bisect(self._born[pid], at) - 1, 0)
+
+    def replace(self, entry: Entry) -> Entry:
+        """The entry with that number as its pid."""
+        at = entry.get("began", entry.get("at"))
+        return entry if "pid" not in entry or at is None else entry | {"pid": self.find(entry["pid"], at)}
+
+
+def _note_elections(history: History, folder: Path) -> None:
+    """Note as faults the takeovers that nobody ordered: of a busy machine, a server may take another one for dead."""
+    ordered = [(fault["began"] - NEAR, fault["ended"] + NEAR) for fault in history.faults if fault["name"] in TAKEOVERS]
+    for log in folder.glob("servers/*/log"):
+        for text in ELECTION.findall(log.read_text(errors="replace")):
+            at = datetime.strptime(text, "%d %b %Y %H:%M:%S.%f").timestamp()
+            if not any(began <= at <= ended for began, ended in ordered):
+                span = {"began": at - NEAR, "ended": at + NEAR, "since": at - NEAR, "until": at + NEAR}
+                history.faults.append({"kind": "fault", "name": "takeover", **span})
 
 
 def _shifted(entry: Entry, offset: float) -> Entry:
@@ -196,13 +235,13 @@ def _take_in(history: History, entry: Entry) -> None:
         history.notes[entry["kind"]].append(entry)
 
 
-def _read_runs(history: History, path: Path) -> None:
+def _read_runs(history: History, path: Path, number: ProcessNumbers) -> None:
     open_runs: dict[tuple[str, str], Run] = {}
     for line in path.read_text().splitlines():
         what, time, pid, tag, *rest, job = line.split(" ")
         moment = float(time) + history.offset
         if what == "S":
-            run = Run(job, float(rest[0]), tag, int(pid), float(rest[1]), moment)
+            run = Run(job, float(rest[0]), tag, number.find(int(pid), float(time)), float(rest[1]), moment)
             open_runs[tag, job] = run
             history.runs[job].append(run)
             history.by_pid[run.pid].append(run)

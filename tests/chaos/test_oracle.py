@@ -3,6 +3,8 @@
 What it must acquit is not here, but for one history: each chaos run has thousands of those, and would show it.
 """
 
+from datetime import datetime
+
 import pytest
 
 from tests.chaos.history import find_shard, read
@@ -149,6 +151,21 @@ def test_a_worker_goes_on_with_another_shard_while_it_cannot_tell_the_end_of_a_r
     story.run(30, start=30.2, pid=2, job=next_job)  # of no occurrence
     story.died(2, 30.4)
     judged(story, "10 20 40 50 60 30/2 30@42.3", {"unexplained": unexplained}, lambda _: None, {})
+
+
+@pytest.mark.parametrize("elected", [35.2, 45])
+def test_a_takeover_that_nobody_ordered_is_read_from_the_log_of_a_server(story, elected):
+    at = datetime.fromtimestamp(EPOCH + elected).strftime("%d %b %Y %H:%M:%S.%f")[:-3]
+    (story.folder / "servers" / "1").mkdir(parents=True)
+    (story.folder / "servers" / "1" / "log").write_text(f"41:S {at} * Failover election won: I'm the new primary.\n")
+    wrong = {} if elected < 40 else {"unexplained": 1}
+    judged(story, "10 20 30@35 40 50 60 30@35.5/2", wrong, lambda _: None, {})
+
+
+def test_a_pid_may_be_given_again(story):
+    story.died(2, 32)
+    story.faults.note("start", name="d1", role="dispatcher", pid=2, at=50, skew=0, many=False)
+    judged(story, "10 20 30@31.9/2 40 50 60 30@44.5", {}, lambda _: None, {})
 
 
 def test_strictly_a_killed_worker_repeats_one_run_and_what_took_no_time(story):
