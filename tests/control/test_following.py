@@ -240,32 +240,6 @@ def test_a_parent_may_have_thousands_of_followers(redbike):
     assert ran == [("parent", 0.0)]
 
 
-@pytest.mark.parametrize(("schedule", "hours"), [(HOURLY, [1, 2]), ("@yearly", [1])])
-def test_a_parent_that_ended_by_a_clock_that_was_ahead_puts_no_follower_off(redbike, schedule, hours):
-    bike, ran = make(redbike)
-    for jobid, text in (("first", schedule), ("last", HOURLY), ("report", "AFTER:first,last")):
-        bike.set(jobid, text)
-    bike._clock.now = START + 800 * 24 * HOUR
-    for _ in range(2):  # what is overdue comes first
-        bike.run("first")
-        assert bike.work_one()
-    bike.store.timeline.advance(bike.now)
-    bike._clock.now = START
-    list(bike.repair())
-    bike.run_due(START + 2 * HOUR)
-    assert [due for job, due in ran if job == "report"] == [hour * HOUR for hour in hours]
-
-
-def test_a_follower_of_what_was_dispatched_early_has_the_latest_due_time(redbike):
-    bike, _ = make(redbike)
-    for jobid, text in (("first", HOURLY), ("last", "@daily"), ("report", "AFTER:first,last")):
-        bike.set(jobid, text)
-    bike.dispatch_due(START + HOUR)
-    bike.run("last")
-    assert [bike.work_one(), bike.work_one()] == ["first", "last"]
-    assert bike.tell("report")["next_run"] == START + HOUR
-
-
 def test_a_cycle_is_refused_by_name_and_changes_nothing(redbike, caplog):
     bike, _ = make(redbike)
     bike.set("a", HOURLY)

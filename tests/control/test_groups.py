@@ -140,18 +140,6 @@ def test_a_job_that_is_cancelled_before_a_retry_is_not_waited_for(redbike, is_pa
     assert ran == [("failing", 0), ("report", 0)]
 
 
-def test_a_job_that_ended_by_a_clock_that_was_ahead_does_not_put_off_what_follows(redbike):
-    bike, ran = make(redbike)
-    bike._clock.now = START + 30 * 24 * HOUR
-    bike.group(NAME, [("first", "NOW"), ("last", HOURLY)], then="report")
-    assert bike.work_one() == "first"
-    bike.store.timeline.advance(bike.now)
-    bike._clock.now = START
-    list(bike.repair())
-    bike.run_due(START + HOUR)
-    assert ran[1:] == [("last", HOUR), ("report", HOUR)]
-
-
 def test_a_group_of_no_jobs_has_ended(redbike):
     bike, ran = make(redbike)
     assert bike.group(NAME, [], then="report") == 0

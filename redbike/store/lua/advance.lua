@@ -2,7 +2,7 @@
 -- advance: everything due by an instant was dispatched; it never goes back, unless it was never
 --          true. If the server has forgotten it since, or its clock was ahead, that is noted until
 --          somebody has acknowledged it.
--- keys   failure_times, dispatched, rewinds, requests, counts, following, _write
+-- keys   failure_times, dispatched, rewinds, requests, counts, _write
 -- given  instant; ahead: whether what is there is of a clock that was ahead; known: the instant up
 --        to which all was dispatched, as far as a dispatcher knows; owner: that of this dispatcher,
 --        if it goes on; mine: the instant that it has kept last itself; ended: whether it has ended
@@ -43,17 +43,6 @@ for _, key in ipairs(given.ahead and {requests, failure_times} or {}) do
   for _, member in ipairs(late) do note(times, stamp(now), member) end
   if #late > 0 then change('ZADD', key, times) end
 end
--- When parents and groups have ended, for which others wait: not later than now.
-local function bound(at)
-  return tonumber(at) > now + CLOCKS_DIFFER and ':"' .. stamp(now) .. '"' or nil
-end
-local links, waiting = given.ahead and call('HGETALL', following) or {}, {}
-for i = 1, #links, 2 do
-  local record = links[i + 1]:gsub(':"(%d+%.%d%d%d%d%d%d)"', bound)
-  local is_backfill = links[i]:byte() == 30  -- that has other instants
-  if record ~= links[i + 1] and not is_backfill then note(waiting, links[i], record) end
-end
-if #waiting > 0 then change('HSET', following, waiting) end
 -- Those that were killed leave theirs.
 if not scores[2] then change('ZREMRANGEBYRANK', dispatched, {0, -MOST - 1}) end
 if given.ended then change('ZREM', dispatched, {member}) end
