@@ -179,12 +179,15 @@ def read_event(state: JobState) -> tuple[str, float]:
 
 
 def _correct_tries(state: JobState) -> str:
-    """Return its retry state without instants that are to come: from there its schedule would go on."""
+    """Return its retry state, from which its schedule goes on from now at the latest.
+
+    The due time stays: it is a part of the key that all tries of an occurrence share.
+    """
     if not state.retry_state:
         return ""
     kept, now = RetryState.parse(state.retry_state), state.now
-    due, after = (each if each is None else min(each, now) for each in (kept.due, kept.after))
-    return replace(kept, due=due, after=after).format()
+    after = kept.due if kept.after is None else kept.after
+    return kept.format() if after is None or after <= now else replace(kept, after=now).format()
 
 
 def _set_event(state: JobState, event: str) -> str:
