@@ -82,6 +82,17 @@ def test_a_run_that_was_to_go_on_is_held(store, started, is_released):
     assert inspect(store).held == (START if is_released else NOW)
 
 
+@pytest.mark.parametrize("is_released", [True, False])
+def test_a_run_of_a_pause_goes_on_if_both_are_of_a_clock_that_was_ahead(store, is_released):
+    set_job(store.at(START), JOB, OLD, "now")
+    run = take(store, now=LATER)
+    pause(store, LATER - 10)
+    if is_released:
+        assert store.at(NOW).runs.release([run]) == ["queue"]
+    else:
+        assert end(store, run, decide_handed_back(run)).detail == "queue"
+
+
 def test_any_number_of_jobs_is_paused_and_resumed(store):
     jobids = [f"{number}:{number % 7}" for number in range(250)]
     store.at(START).jobs.set([JobToSet(jobid, OLD, DUE, False, name_queue(jobid)) for jobid in jobids])

@@ -33,7 +33,8 @@ local function next_state(job, how, due, home, run, pause)  -- by how its run en
     -- A run is held, unless it was taken or asked for since: then somebody wants it all the same.
     local owed = run.next:match(OWED .. '(%d+%.%d+)') or 0
     local asked = leaves(run, ANEW) and 0 or math.max(run.start, owed)
-    local was_ahead = asked > now + CLOCKS_DIFFER  -- the clock: the pause came after it
+    -- If only the run is of a clock that was ahead, the pause came after it.
+    local was_ahead = asked > now + CLOCKS_DIFFER and tonumber(pause.since) <= now + CLOCKS_DIFFER
     if place ~= 'due' or not is_due or was_ahead or asked <= tonumber(pause.since) then
       if at then hold(job, pause, stamp(at)) end
       if at and at >= AWAITED then make_follows().await(job, pause) end

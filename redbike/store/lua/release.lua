@@ -16,9 +16,10 @@ for i = #jobs, 1, -1 do
     words[i] = 'stale'
   else
     local pause = paused[i] and pause_of(paused[i])
-    local start = tonumber(run.start)
-    local was_ahead = start > now + CLOCKS_DIFFER  -- the clock: the pause came after it
-    local held = pause and (was_ahead or start <= tonumber(pause.since))
+    local start, since = tonumber(run.start), pause and tonumber(pause.since)
+    -- If only the run is of a clock that was ahead, the pause came after it.
+    local was_ahead = pause and start > now + CLOCKS_DIFFER and since <= now + CLOCKS_DIFFER
+    local held = pause and (was_ahead or start <= since)
     words[i] = not known[i] and 'unset' or left_of(run) ~= NOTHING and 'kept'
       or held and 'held' or 'queue'
     if words[i] ~= 'kept' then gone[#gone + 1] = job end
