@@ -1,7 +1,6 @@
 """What operators do to jobs that exist: cancel what waits or runs, pause and resume them, run them once now."""
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import suppress
 
 from redbike.config.settings import Settings
 from redbike.control.operator import name_operator
@@ -110,14 +109,18 @@ def find_tries(store: Store, jobids: Iterable[str]) -> dict[str, float]:
 
 
 def unset_jobs(setter: Setter, jobids: Iterable[str]) -> list[Steered]:
-    """Unset jobs one by one, but for those of a base on its hosts, which go with it.
+    """Unset jobs one by one.
 
-    The word of each is ``unset`` or ``missing``: somebody else has unset it meanwhile.
+    The word of each is ``unset``, ``missing``: somebody else has unset it meanwhile, or ``of a base``: one on one host
+    stays as long as its base does.
     """
     steered = list[Steered]()
     for jobid in jobids:
-        with suppress(BadJobId):
-            steered.append(Steered(jobid, "unset" if setter.unset(jobid) else "missing"))
+        try:
+            word = "unset" if setter.unset(jobid) else "missing"
+        except BadJobId:
+            word = "of a base"
+        steered.append(Steered(jobid, word))
     return steered
 
 

@@ -66,7 +66,7 @@ class Control(Part):
         return cancel_jobs(self._noted, self._find(patterns, tag), self.settings)
 
     def unset_many(self, *patterns: str, tag: TagLike | None = None) -> list[Steered]:
-        """`unset` for jobs that patterns or tags name. The words are ``unset`` and ``missing``."""
+        """`unset` for jobs that patterns or tags name. The words are ``unset``, ``missing`` and ``of a base``."""
         return unset_jobs(self._setter, self._find(patterns, tag))
 
     def backfill(

@@ -81,7 +81,7 @@ ACTIONS = {
     "unset": Action(
         "Unset",
         "Each is forgotten, with its schedule, options and data. A run in flight completes.",
-        {"unset": "unset", "missing": "gone"},
+        {"unset": "unset", "missing": "gone", "of a base": "left as it is: unset the job of all hosts, ending in @all"},
         is_final=True,
     ),
 }

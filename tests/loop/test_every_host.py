@@ -475,7 +475,7 @@ def test_the_job_of_a_host_is_unset_with_its_base_alone(farm, shell):
     api = Api(app(farm.bike, write=True, api=True))
     status, problem = api.ask("DELETE", f"/jobs/{FIRST}")
     assert (status, problem["detail"]) == (422, said)
-    assert farm.bike.unset_many("*@web1") == []
+    assert farm.bike.unset_many("*@web1") == [(FIRST, "of a base")]
     assert len(farm.show()) == 2
     farm.bike.unset_many("clean:A@*")
     assert farm.show() == {}
