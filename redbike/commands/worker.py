@@ -60,6 +60,8 @@ class Commands(Checkable, RoundRobin):
             self.initstring = ""
         else:
             super().__init__(initstring)
+        if filename is None and initstring.endswith(".ini"):
+            raise BadConfig(f"bad queues {initstring!r}: the file comes second, as in Commands('A', {initstring!r})")
         if not isinstance(shell_jobs, bool):
             raise BadConfig(f"bad shell_jobs {shell_jobs!r:.80}: True or False is needed")
         if filename is not None and not isinstance(filename, str):

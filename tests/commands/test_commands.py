@@ -488,6 +488,11 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line(tmp_path, monkeypatch
     assert len(str(caught.value).splitlines()) == 1
 
 
+def test_a_file_in_the_place_of_the_queues_is_refused():
+    with pytest.raises(BadConfig, match=r"^bad queues 'jobs\.ini': the file comes second, as in Commands\('A', "):
+        Commands("jobs.ini")
+
+
 def test_a_byte_order_mark_and_comments_are_no_trouble(tmp_path):
     (tmp_path / "bom.ini").write_bytes(b"\xef\xbb\xbf# one\r\n[commands]\r\n; two\r\nx: echo\r\n")
     assert redbike.commands.file.read_commands(str(tmp_path / "bom.ini"))["x"].argv == (b"echo",)
