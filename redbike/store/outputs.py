@@ -59,7 +59,8 @@ class Outputs(Part):
         text = kept.get((run.due, run.attempt))
         if text is None:
             raise NoResult(
-                f"no output of that run of {jobid!r} is kept: it had no process, or its job has no option output"
+                f"no output of that run of {jobid!r} is kept: it had no process, its worker was lost, "
+                "or its job has no option output"
             )
         return text
 
