@@ -1,6 +1,7 @@
 """Print for people: on a terminal in its width, and what is longer than it through a pager, as git does."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,7 +32,9 @@ def open_paged() -> Iterator[Console]:
     if shown.count("\n") < console.height:
         sys.stdout.write(shown)
         return
-    if not _page(os.environ.get("PAGER", "less"), shown):
+    # Without less, as in a small container, the shell would complain of that.
+    pager = "less" if shutil.which("less") else ""
+    if not _page(os.environ.get("PAGER", pager), shown):
         sys.stdout.write(shown)
 
 

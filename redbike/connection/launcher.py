@@ -137,7 +137,7 @@ class Launcher:
         return pid if is_here and b"redis.sock" in command_line and is_alive(pid) else None
 
     def _explain_exit(self, process: "subprocess.Popen[bytes]") -> str:
-        """Return why the process has ended in place of starting: the last line of its log."""
+        """Return why the process has ended in place of starting: the last line of its log, and what that quotes."""
         lines = []
         with contextlib.suppress(OSError), open(self.logfile, "rb") as log_file:
             log_file.seek(self._log_size)
@@ -145,8 +145,9 @@ class Launcher:
         last = next(
             filter(str.strip, reversed(lines)), f"it ended with status {process.returncode}, and printed nothing"
         )
+        quoted = next((f": {line.partition('>>>')[2].strip()}" for line in reversed(lines) if ">>>" in line), "")
         full = "; no space is left on its disk" if shutil.disk_usage(self.folder).free < MIN_FREE_DISK else ""
-        return f"the embedded server in {self.folder} does not start: {last.strip()}{full}"
+        return f"the embedded server in {self.folder} does not start: {last.strip()}{quoted}{full}"
 
     @property
     def _has_short_path(self) -> bool:

@@ -152,7 +152,7 @@ def test_a_way_to_a_deep_folder_that_leads_elsewhere_is_refused(deep, tmp_path):
 
 def test_one_that_does_not_start_says_why_and_what_its_disk_is_like(server, tmp_path, monkeypatch):
     monkeypatch.setenv("REDBIKE_SERVER", make_binary(tmp_path, "--no-such-option 1"))
-    with pytest.raises(ServerError, match=r"does not start: .*(no-such-option|Bad directive|wrong number)"):
+    with pytest.raises(ServerError, match=r"does not start: .*'no-such-option \"?1"):
         server.start()
     monkeypatch.setattr("redbike.connection.launcher.MIN_FREE_DISK", 1 << 62)
     with pytest.raises(ServerError, match="no space is left"):
