@@ -216,6 +216,11 @@ def processes(shell):
     wait_until(lambda: shell.run("health").returncode == 0, 60)
 
 
+def working(shell):
+    processes(shell)
+    set_jobs(shell, ("report:A", "@yearly"))
+
+
 def failed_in_utc(shell):
     processes(shell)
     config(shell, IN_UTC)
@@ -239,6 +244,7 @@ IN_USE = having(("other:A", "NOW"), text=IN_UTC)
 # it on the page goes on from there. All other pages begin with nothing, as a reader does.
 SETUPS = {
     ("calendars", "redbike import"): calendars,
+    ("command-line", "$ redbike run --wait"): working,
     ("command-line", "$ redbike pause --until='mon"): having(("report:A", "0 3 * * *"), text=IN_BERLIN),
     ("command-line", "$ redbike pause --queue=A --every"): IN_USE,
     ("command-line", "$ redbike pause"): having(("report:daily", "@daily"), ("report:weekly", "@weekly")),

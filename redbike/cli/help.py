@@ -116,6 +116,7 @@ redbike tail --output=backup:A  Print the events of a job, and what its command 
 redbike tail --tag=billing  Print the events of the jobs that have a tag.
 redbike tail --limit=100000 > events.csv  Save all events, even at a high rate.
 redbike run backup:A  Run it now, in addition to its schedule.
+redbike run --wait backup:A  Run it now, wait for the end, and exit 1 unless it succeeds.
 redbike run --failed 'mail:*'  Run the jobs that have failed for good again.
 redbike cancel sync:A  Drop its occurrence, whether it waits or runs.
 redbike backfill load:A --from=2026-11-01 --to=2026-11-08 --dry-run  List the runs that it would begin.

@@ -53,7 +53,8 @@ Usage:
   redbike [options] log [--since=<TIMESTAMP>] [--who=<NAME>] [--limit=<N>] [--format=<FORMAT>] [--] [<JOBID>]
   redbike [options] top
   redbike [options] tail [--output=<JOBID>] [--tag=<TAG>] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
-  redbike [options] run [--dry-run] [--] (<JOBID>... | --tag=<TAG> [<JOBID>...] | --failed [--tag=<TAG>] [<PATTERN>])
+  redbike [options] run [--dry-run] [--wait] [--]
+                        (<JOBID>... | --tag=<TAG> [<JOBID>...] | --failed [--tag=<TAG>] [<PATTERN>])
   redbike [options] cancel [--dry-run] [--] (<JOBID>... | --tag=<TAG> [<JOBID>...])
   redbike [options] backfill --from=<TIMESTAMP> --to=<TIMESTAMP> [--at-once=<N>] [--again] [--alone]
                              [--dry-run] [--format=<FORMAT>] [--] <JOBID>
@@ -261,6 +262,7 @@ Options:
   --alone                  Do not run the jobs that follow it.
   --dry-run                Change nothing; only print the jobs that match. With load, print what would change; with
                            backfill, the runs.
+  --wait                   Print how each run ends, and exit 1 unless all succeed. Ctrl-C ends only the waiting.
   --prune                  Unset jobs that an earlier load of this file has set, and that the file no longer has.
   --prune-all              As --prune, even if that unsets all jobs of the file, or more than five that are over a
                            tenth of them.

@@ -5,8 +5,9 @@ from functools import partial
 from typing import Any
 
 from redbike.cli.arguments import Arguments, parse_time, prepare_time
+from redbike.cli.asked import AskedRuns, print_ends
 from redbike.cli.bike import note_pauses, open_bike
-from redbike.cli.messages import complain
+from redbike.cli.messages import DONE, complain
 from redbike.config.file import Config
 from redbike.config.labels import read_filter
 from redbike.config.limits import NO_LIMIT, Limit, Limits, read_limit
@@ -14,14 +15,17 @@ from redbike.control import jobs
 from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import find_failed, find_tries
 from redbike.control.operator import check_reason, check_until, name_operator
-from redbike.errors import NoSuchJob
+from redbike.errors import BadConfig, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.loop.host_jobs import say_nowhere
 from redbike.queries.blackouts import describe_next
 from redbike.schedule.clock import Clock
 from redbike.store.enums import Event
 from redbike.store.patterns import Steered, check_pattern, expand, is_pattern
+from redbike.store.store import Store
 from redbike.text.printable import name_number
+
+Run = Callable[[Store, list[str]], list[Steered]]  # runs jobs once now
 
 ENDED = "cancel has ended its backfill; a second cancel drops the occurrence of its schedule"
 NO_BLACKOUT = "it had no blackout"
@@ -30,18 +34,25 @@ PAUSED = "it was paused already, and stays so; resume it first to give another e
 REPLACED = "this takes the place of another blackout"
 
 
-def run_jobs(arguments: Arguments, config: Config) -> None:
-    """Run jobs once now: those that are named, or those that have failed for good."""
+def run_jobs(arguments: Arguments, config: Config) -> int:
+    """Run jobs once now: those that are named, or those that have failed for good. With ``--wait``, wait for them."""
+    if arguments["--wait"] and arguments["--dry-run"]:
+        raise BadConfig("--dry-run runs nothing, so there is nothing to --wait for")
     bike = open_bike(config, needs_queues=True)
-    if not arguments["--failed"]:
-        return _run_named(bike, arguments)
+    asked = AskedRuns(bike.store) if arguments["--wait"] else None
+    run = _run_failed if arguments["--failed"] else _run_named
+    run(bike, arguments, jobs.run_jobs if asked is None else asked.run)
+    return DONE if asked is None else print_ends(asked, bike.settings.timezone)
+
+
+def _run_failed(bike: Redbike, arguments: Arguments, run: Run) -> None:
     pattern = arguments["<PATTERN>"]
     wanted = "*" if pattern is None else pattern
     tag = arguments["--tag"]
     failed = list(find_failed(bike.store.catalog, wanted, read_filter(tag)))
     if not arguments["--dry-run"]:
         tries = find_tries(bike.store, failed)
-        failed = [jobid for jobid, _ in bike.run_failed(wanted, tag)]
+        failed = [jobid for jobid, _ in run(bike.store.noted_as(name_operator()), failed)]
         if number := sum(jobid in tries for jobid in failed):
             complain(f"{name_number(number, 'job')}: a new try of the occurrence that failed")
         if number := sum(jobid not in tries for jobid in failed):
@@ -54,15 +65,15 @@ def run_jobs(arguments: Arguments, config: Config) -> None:
         complain(f"no job that has failed for good has the tag {tag!r}")
     elif failed and not arguments["--dry-run"]:
         note_pauses(bike, failed)
-    return _print(failed)
+    _print(failed)
 
 
-def _run_named(bike: Redbike, arguments: Arguments) -> None:
+def _run_named(bike: Redbike, arguments: Arguments, run: Run) -> None:
     """Run jobs once now, and say of those that have failed whether that is a new try or a new run."""
     named = [text for text in map(check_pattern, arguments["<JOBID>"]) if not is_pattern(text)]
     states = {} if arguments["--dry-run"] else {each.jobid: each for each in bike.store.questions.inspect(named)}
     tries = find_tries(bike.store, states)
-    note_pauses(bike, _steer_named(bike, arguments, jobs.run_jobs))
+    note_pauses(bike, _steer_named(bike, arguments, run))
     clock = Clock(0.0, bike.settings.timezone)
     for jobid, state in states.items():
         if jobid in tries:

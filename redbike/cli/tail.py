@@ -66,7 +66,7 @@ def _choose(style: str, timezone: str) -> Callable[[Line], object]:
     if style == "json":
         return lambda line: print(json.dumps(asdict(line), ensure_ascii=False))
     clock = Clock(0.0, timezone)
-    return lambda line: print(_describe(line, clock))
+    return lambda line: print(describe_line(line, clock))
 
 
 def _read(listener: "_Listener") -> Iterator[Line]:
@@ -224,8 +224,8 @@ class _Listener:
                 self.unread += 1
 
 
-def _describe(line: Line, clock: Clock) -> str:
-    """Return a line for a person."""
+def describe_line(line: Line, clock: Clock) -> str:
+    """Return a line for a person, without what could steer a terminal."""
     what = localize(line.detail, clock.name) if line.took is None else line.detail
     detail = f": {what}" if what else ""
     if line.kind == "output":

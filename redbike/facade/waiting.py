@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from itertools import chain
 from operator import attrgetter
@@ -25,16 +25,20 @@ DRIFT = 0.001  # seconds in each second by which two clocks may run apart
 
 
 class ComingRun:
-    """Whether a job has a run that is to come, by what `inspect` finds."""
+    """Whether a job has a run that is to come, by what `inspect` finds.
 
-    def __init__(self, inspect: Callable[[], JobState]) -> None:
-        self._inspect = inspect
+    `asked_since` is an instant by Redis' clock, just before a run was asked for: that is the one to wait for.
+    """
+
+    def __init__(self, inspect: Callable[[], JobState], asked_since: float = math.inf) -> None:
+        self._inspect, self._asked_since = inspect, asked_since
         self._looked, self._tried = 0.0, RetryState()
         # The due time of a run that is not the one to wait for, and the number of its try, or of the last one.
         self._before: tuple[float, float] | None = None
         self._since = -math.inf  # what began before that, by Redis' clock, is another run
         self._places: tuple[object, ...] = ()  # its run, and where else it is
         self._first: tuple[object, ...] = ()  # as it was found first
+        self.is_asked_for = False  # whether it waits for no more than a worker, a retry, or the end of a pause
 
     @property
     def is_any(self) -> bool:
@@ -57,14 +61,21 @@ class ComingRun:
         if asked_at is not None:
             ago = read_clock() - asked_at
             self._since = max(self._since, state.now - ago * (1 + DRIFT) - CLOCKS_DIFFER)
+        elif self._asked_since < math.inf:
+            self._since = self._asked_since
 
     def look(self) -> JobState:
         """Look at the job as it is now."""
         self._looked, state = time.monotonic(), self._inspect()
         self._tried = RetryState.parse(state.retry_state)
         self._places = state.run, state.waiting, state.timeline, state.held
+        due = state.held if state.pause else state.due
+        is_retry = due is not None and self._tried.has_begun and self._tried.due is not None
+        is_held = state.pause and due is not None and due <= state.now
+        self.is_asked_for = bool(state.run or state.waiting or is_retry or is_held)
         # A recurring job that was set anew has not been asked to run once more.
-        if state.run and state.run.next.startswith((Left.OWED, Left.ANEW, Left.ONCE)):
+        goes_on = (Left.OWED, Left.ANEW, Left.ONCE)
+        if state.run and state.run.next.startswith(goes_on) and state.run.start < self._asked_since:
             # One that is owed is the next try, if this one fails and is tried again.
             is_owed = state.run.next.startswith(Left.OWED)
             # The other record is gone if the job was set during the run.
@@ -122,7 +133,7 @@ def wait_for_run(
     with closing(cast(Generator[PastRun | LogEntry], events)):
         # It may have ended before anybody has listened; a recurring job has a next one then.
         coming.look()
-        missed = _list_kept(store, jobid) if coming.is_any and coming.has_moved else ()
+        missed = list_kept(store, [jobid]) if coming.is_any and coming.has_moved else ()
         for event in chain(missed, events) if coming.is_any else ():
             if isinstance(event, LogEntry):
                 if event.jobid in (jobid, ""):  # "" is everything
@@ -133,7 +144,7 @@ def wait_for_run(
                 return event
     if coming.is_any:
         raise TimeoutError(f"no run of {jobid!r} has ended in time")
-    kept = _list_kept(store, jobid)
+    kept = list_kept(store, [jobid])
     if not kept:
         raise NoSuchJob(f"no run of {jobid!r} is kept, and none will come")
     if not coming.awaits(kept[-1]):
@@ -141,6 +152,6 @@ def wait_for_run(
     return kept[-1]
 
 
-def _list_kept(store: Store, jobid: str) -> list[PastRun]:
-    """Return the ended runs of a job that are kept, the first one first."""
-    return sorted(store.journal.list_runs([jobid]), key=attrgetter("started"))
+def list_kept(store: Store, jobids: Sequence[str]) -> list[PastRun]:
+    """Return the ended runs of jobs that are kept, the first one first."""
+    return sorted(store.journal.list_runs(jobids), key=attrgetter("started"))

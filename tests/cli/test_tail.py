@@ -101,11 +101,11 @@ def test_only_what_is_asked_for(bike, shell, follow):
 def test_for_people():
     clock = tail.Clock(0.0, "Asia/Tokyo")
     run = Line(1000.0, "run", "a\u202eb:A", Outcome.FAILED, 900.0, 2.5, 2, "OSError: full", "web1:1:x")
-    assert tail._describe(run, clock) == (
+    assert tail.describe_line(run, clock) == (
         "1970-01-01 09:16:40  a\\u202eb:A: failed after 2.50 s, try 2 on web1:1:x: OSError: full"
     )
     change = Line(1000.0, "change", "", "pause", None, None, None, "all", "ada@here")
-    assert tail._describe(change, clock) == "1970-01-01 09:16:40  ada@here: pause: all"
+    assert tail.describe_line(change, clock) == "1970-01-01 09:16:40  ada@here: pause: all"
 
 
 def test_a_last_line_without_an_end_is_shown_when_its_run_ends_or_is_not_heard_any_more():

@@ -137,19 +137,20 @@ def test_each_example_runs(prepared, client):
         for line, _ in list_examples(command):
             line = line.replace("=9199", f"={port}").replace(" /etc/", " etc/").replace(":8080", f":{port}")
             line += f" --listen={port}" if line.startswith("redbike web") and "--listen" not in line else ""
-            if command in ("dispatch", "work", "up", "tail") or "--listen" in line:
+            waits = command == "tail" or "--wait" in line  # no worker is there
+            if command in ("dispatch", "work", "up") or waits or "--listen" in line:
                 words = find_words(line)
                 process = shell.start(*words[1:]) if words else start_line(shell, f"exec {line}")
                 if "--listen" in line:
                     wait_until(lambda: is_served(port))
                     process.terminate()
-                elif command == "tail":
+                elif waits:
                     wait_until(lambda: listeners(client))
                     process.send_signal(signal.SIGINT)
                 else:
                     wait_until(lambda: client.exists("redbike-workers"))
                     assert shell.run("control", "HALT").returncode == 0
-                assert process.wait(60) == (130 if command == "tail" else 0), (line, shell.log())
+                assert process.wait(60) == (130 if waits else 0), (line, shell.log())
                 continue
             if line == "redbike unset mail:B":
                 assert shell.run("set", "mail:B", "NOW").returncode == 0

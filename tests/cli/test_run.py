@@ -1,0 +1,204 @@
+"""The command run with --wait: a script learns how the runs end that it has asked for."""
+
+import re
+import signal
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from redbike import Jobs, Redbike, current_run
+from redbike.cli import asked
+from redbike.store.enums import Left
+from redbike.store.patterns import Steered
+from tests.loops import beside, join, start
+from tests.waiting import wait_until
+
+ENDED = re.compile(r"\S+ \S+  (\S+): (\w+) after [^,:]*?(, try \d+)? on \S+?:\d+:[\w-]+(: .*)?")
+CANCELLED = "it is not known to have run: it was withdrawn or cancelled, or its history is not kept"
+
+
+@pytest.fixture
+def jobs():
+    """Functions of which one goes well, one fails, one does so once, and one lasts until its test lets it end."""
+    jobs = Jobs(concurrency=4)
+    jobs.job("quick", schedule="EVERY:1h")(lambda: None)
+    jobs.goes_on, jobs.ran = threading.Event(), []
+
+    @jobs.job("bad", schedule="EVERY:1h", on_error="reschedule")
+    def fail():
+        raise ValueError("no \x1b luck")
+
+    @jobs.job("again", schedule="EVERY:1h", retries=1, backoff="0.1s")
+    def fail_once():
+        assert current_run().attempt == 2, "not yet"
+
+    @jobs.job("long", schedule="EVERY:1h", on_error="reschedule")
+    def last():
+        jobs.ran.append(current_run())
+        if len(jobs.ran) == 1:
+            jobs.goes_on.wait(60)
+            raise ValueError("the run before")
+
+    return jobs
+
+
+@pytest.fixture(params=[1, 4])
+def bike(client, server_url, jobs, request, tmp_path):
+    (tmp_path / ".redbike.conf").write_text(f"[redbike]\nshards: {request.param}\n")
+    with Redbike(jobs, redis_config=server_url, shards=request.param) as bike:
+        bike.sync(jobs.schedules())
+        yield bike
+
+
+def run(shell, *arguments, act=lambda: None):
+    """Return its exit status, its lines without times and workers, and its complaints; `act` goes on beside it."""
+    acting = start(act)
+    done = shell.run("run", "--wait", *arguments)
+    join(acting)
+    lines = [re.sub(ENDED, r"\1: \2\3\4", line) for line in done.stdout.splitlines()]
+    return done.returncode, lines, re.findall("^redbike: (.*)$", done.stderr, re.MULTILINE)
+
+
+@contextmanager
+def working(bike):
+    """A dispatcher and a worker, which are known."""
+    with beside(bike.store, bike.work, bike.dispatch):
+        wait_until(lambda: len(bike.workers()) == 2)
+        yield
+
+
+def listens(bike):
+    return any(shard.client.pubsub_shardnumsub(shard.keys.journal)[0][1] for shard in bike.store.shards)
+
+
+def test_it_tells_how_each_run_ends(shell, bike):
+    with working(bike):
+        before = bike.tell("quick")["next_run"]
+        assert run(shell, "quick") == (0, ["quick: ok"], [])
+        assert run(shell, "again") == (0, ["again: ok, try 2"], [])
+        assert run(shell, "bad") == (1, [r"bad: failed: ValueError: no \x1b luck"], [])
+        status, lines, _ = run(shell, "[abq]*")
+        assert (status, sorted(lines[:3])) == (1, ["again", "bad", "quick"])
+        assert sorted(lines[3:]) == ["again: ok, try 2", r"bad: failed, try 2: ValueError: no \x1b luck", "quick: ok"]
+    assert before == bike.tell("quick")["next_run"]
+
+
+def test_a_run_in_flight_is_not_the_one_that_was_asked_for(shell, bike, jobs):
+    def end_the_first():
+        wait_until(lambda: bike.store.questions.inspect(["long"])[0].run.next.startswith(Left.OWED))
+        jobs.goes_on.set()
+
+    with working(bike):
+        bike.run("long")
+        wait_until(lambda: jobs.ran)
+        assert run(shell, "long", act=end_the_first) == (0, ["long: ok"], [])
+    assert [ended.outcome for ended in bike.runs("long")] == ["ok", "failed"]
+
+
+def test_a_run_that_somebody_asks_for_meanwhile_is_another(shell, bike, jobs):
+    def ask_again():
+        wait_until(lambda: jobs.ran)
+        assert bike.run("long") == [Steered("long", "owed")]
+        jobs.goes_on.set()
+
+    with working(bike):
+        assert run(shell, "long", act=ask_again) == (1, ["long: failed: ValueError: the run before"], [])
+        wait_until(lambda: len(bike.runs("long")) == 2)
+
+
+def test_jobs_that_have_failed_for_good(shell, bike):
+    bike.set("bad", "EVERY:1h", on_error="stop")
+    with working(bike):
+        assert run(shell, "--failed") == (0, [], [])
+        run(shell, "bad")
+        status, lines, _ = run(shell, "--failed")
+    assert (status, lines) == (1, ["bad", r"bad: failed, try 2: ValueError: no \x1b luck"])
+
+
+def test_one_that_is_cancelled_or_unset_while_no_worker_is_there(shell, bike, monkeypatch):
+    monkeypatch.setattr(asked, "LOOK_AGAIN", 0.1)  # nobody tells that it was withdrawn
+
+    def withdraw():
+        wait_until(lambda: listens(bike))
+        bike.cancel("quick")
+        bike.unset("bad")
+
+    status, lines, complaints = run(shell, "quick", "bad", act=withdraw)
+    unworked = {f"{name}: no worker works its queue work-{name}, so it waits for one" for name in ("bad", "quick")}
+    assert (status, lines, set(complaints) - unworked) == (1, [], {f"bad: {CANCELLED}", f"quick: {CANCELLED}"})
+    assert unworked < set(complaints)
+
+
+def test_a_job_that_is_paused_while_it_waits_is_waited_for(shell, bike, monkeypatch):
+    looked, look = [], asked.list_kept
+    monkeypatch.setattr(asked, "LOOK_AGAIN", 0.1)
+    monkeypatch.setattr(asked, "list_kept", lambda *given: looked.append(given) or look(*given))
+
+    def resume():
+        wait_until(lambda: looked)
+        assert bike.pause("quick") == [Steered("quick", "held")]
+        number = len(looked)
+        wait_until(lambda: len(looked) > number + 2)
+        bike.resume("quick")
+        bike.work_one()
+
+    status, lines, _ = run(shell, "quick", act=resume)
+    assert (status, lines) == (0, ["quick: ok"])
+    # A job that is paused already runs all the same.
+    bike.pause("quick")
+    with working(bike):
+        assert run(shell, "quick") == (0, ["quick: ok"], [])
+
+
+@pytest.mark.parametrize("bike", [1], indirect=True)
+def test_without_a_history_it_says_what_it_knows(shell, bike, jobs, monkeypatch):
+    """A run that ends before anybody listens has left nothing; that of which one hears is told."""
+    monkeypatch.setattr(asked, "LOOK_AGAIN", 0.1)
+    with Redbike(jobs, redis_config=shell.environment["REDBIKE_URL"], history=0) as other:
+        begin = asked.AskedRuns.wait
+
+        def wait_after_the_end(runs):
+            assert other.work_one()
+            return begin(runs)
+
+        monkeypatch.setattr(asked.AskedRuns, "wait", wait_after_the_end)
+        status, lines, complaints = run(shell, "quick")
+        assert (status, lines, complaints[-1]) == (1, [], f"quick: {CANCELLED}")
+        monkeypatch.setattr(asked.AskedRuns, "wait", begin)
+        status, lines, complaints = run(
+            shell, "quick", act=lambda: wait_until(lambda: listens(bike)) or other.work_one()
+        )
+    assert (status, lines) == (0, ["quick: ok"])
+
+
+@pytest.mark.parametrize("bike", [1], indirect=True)
+def test_an_interrupt_ends_the_waiting_and_leaves_the_job(shell, bike):
+    process = shell.start("run", "--wait", "quick")
+    wait_until(lambda: listens(bike))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert "Traceback" not in shell.log()
+    assert bike.tell("quick")["queued_for"]
+    assert bike.work_one()
+
+
+def test_a_dry_run_has_nothing_to_wait_for(shell, bike):
+    assert run(shell, "--dry-run", "quick") == (2, [], ["--dry-run runs nothing, so there is nothing to --wait for"])
+    assert "queued_for" not in bike.tell("quick")
+
+
+def test_a_server_that_goes_away_is_waited_for(own, jobs):
+    """What has ended meanwhile is told when it is back."""
+    own.server.start()
+    with Redbike(jobs, redis_config=own.server.url) as bike:
+        bike.sync(jobs.schedules())
+        process = own.start("run", "--wait", "quick", "bad")
+        wait_until(lambda: listens(bike))
+        own.server.stop()
+        wait_until(lambda: "waiting for it" in own.log())
+        own.server.start()
+        while bike.work_one():
+            pass
+        assert process.wait(60) == 1
+    assert sorted(re.findall(r"  (\w+): (\w+)", own.log())) == [("bad", "failed"), ("quick", "ok")]
