@@ -14,6 +14,27 @@ from redbike.text.parsing import parse_whole
 Arguments = dict[str, Any]  # as docopt returns them, by their names in the usage
 
 
+def check_words(arguments: Arguments) -> None:
+    """Raise `BadConfig` or `BadJobId` for an id, a pattern, a tag or a reason that can be none.
+
+    It is called before anything is opened, as that may start a server.
+    """
+    # Imported here, as commands that need no server import nothing of servers.
+    from redbike.config.labels import read_filter
+    from redbike.control.operator import check_reason
+    from redbike.store.names import check_known_jobid
+    from redbike.store.patterns import check_pattern
+
+    jobids, patterns = (arguments.get(name) or () for name in ("<JOBID>", "<PATTERN>"))
+    if isinstance(jobids, str):
+        check_known_jobid(jobids)
+        jobids = ()
+    for text in (*jobids, *([patterns] if isinstance(patterns, str) else patterns)):
+        check_pattern(text)
+    read_filter(arguments.get("--tag"))
+    check_reason(arguments.get("--reason") or "")
+
+
 def prepare_time(text: str | None, config: Config, zone: str | None = None) -> None:
     """Refuse what `parse_time` refuses, before anything is opened; that loads what it needs, too.
 

@@ -70,6 +70,7 @@ COMMANDS = {
     "control": "keep.send_signal",
     "server": "keep.control_server",
 }
+WORDS = ("<JOBID>", "<PATTERN>", "--tag", "--reason")  # what is checked before a server is looked for, or started
 # They read the config themselves, as they have to do something else if it is bad.
 READ_THE_CONFIG = ("check",)
 
@@ -129,6 +130,10 @@ def _run(argv: list[str]) -> int:
     if SUPERVISED not in os.environ:
         for warning in config.warnings:
             complain(warning)
+    if any(arguments.get(name) for name in WORDS):
+        from redbike.cli.arguments import check_words
+
+        check_words(arguments)
     if arguments.get("--format") is not None:
         from redbike.cli.rows import find_format
 

@@ -18,12 +18,14 @@ from redbike.errors import NoSuchJob, RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.loop.host_jobs import check_unset
 from redbike.schedule.parser import parse
+from redbike.store.names import check_jobid
 from redbike.store.patterns import Steered, expand
 
 
 def set_job(arguments: Arguments, config: Config) -> None:
     """Set a job; print a message if its schedule has no run left."""
     jobid, schedule, tz = arguments["<JOBID>"], arguments["<SCHEDULE>"], arguments["--tz"]
+    check_jobid(jobid)
     now, zone = time.time(), config.settings.timezone if tz is None else check_zone(tz)
     schedule = exclude_days(schedule, find_holidays(arguments["--except"], now), zone, jobid, now)
     parsed = parse(schedule, zone, jobid, now)

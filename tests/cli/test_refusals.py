@@ -81,7 +81,16 @@ def test_bad_input(jobs, line, said):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        ("cancel '' job:A", "bad job id ''"),
         ("control STOP", "bad signal 'STOP': HALT is the only one"),
+        ("jobs a[:A", "bad pattern 'a[:A'"),
+        ("jobs --tag=-a", "bad tag '-a'"),
+        ("pause job:A --reason='a\tb'", r"bad reason 'a\tb'"),
+        ("run --failed 'a['", "bad pattern 'a['"),
+        ("run --tag=-a", "bad tag '-a'"),
+        ("set '' NOW", "bad job id ''"),
+        ("set 'b:A ' NOW", "spaces at its ends"),
+        ("unset --tag=-a", "bad tag '-a'"),
         ("jobs --format=xml", "bad --format 'xml'"),
         ("jobs --status=DEAD", "bad status 'DEAD'"),
         ("limit A --at-once=0", "bad at-once 0"),

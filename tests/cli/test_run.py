@@ -166,6 +166,7 @@ def test_without_a_history_it_says_what_it_knows(shell, bike, jobs, monkeypatch)
         status, lines, complaints = run(shell, "quick")
         assert (status, lines, complaints[-1]) == (1, [], f"quick: {CANCELLED}")
         monkeypatch.setattr(asked.AskedRuns, "wait", begin)
+        wait_until(lambda: not listens(bike))
         status, lines, complaints = run(
             shell, "quick", act=lambda: wait_until(lambda: listens(bike)) or other.work_one()
         )
