@@ -60,6 +60,7 @@ def try_out(programs: Path, folder: Path, version: str, server: str | None) -> N
         raise Fault(f"redbike --version says {found!r}, not {version!r}")
     try:
         work(programs, folder, environ, redbike)
+        redbike("server", "start")  # the one of `up` has ended with it, and what only looks starts none
         redbike("fsck")
         redbike("metrics")
         redbike("import", "ics", "--queue=A", str(ROOT / "tests/cases/calendars/google.ics"))
