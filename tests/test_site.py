@@ -33,12 +33,13 @@ from redbike.loop import policies, worker_class
 from redbike.queries import forecast
 from redbike.schedule import moments
 from redbike.schedule.rrule import recurrence
-from redbike.store import names, run
+from redbike.store import names, run, tally, workers
 from redbike.store.keys import FIXED
 from redbike.web import login
 from redbike.web.server import MOST_AT_ONCE as MOST_CONNECTIONS
 from redbike.worker import heartbeat, saving
 from tests.commandline import ROOT
+from tests.pages import find_section
 
 
 class Page(HTMLParser):
@@ -180,6 +181,26 @@ def test_the_page_on_configuration_has_every_limit_as_the_code_has_it():
     shown = {name: row.split(" ")[0].rstrip(",") for name, row in rows.items()}
     assert shown == {name: f"{most:,.0f}" for name, most in LIMITS.items()}
     assert f"{options.MAX_DEPTH} lists" in rows["data of a job"]
+
+
+KEPT = {
+    "ended runs of a job": f"the newest {Settings().history}",
+    "failures": f"the newest {Settings().failures_limit:,}",
+    "a one-off that has ended": f"{float(Settings().forget_after) / 86400:.0f} days",
+    "runs by the minute": {3600: "an hour"}[tally.HOUR],
+    "a worker that is lost": {1: "1 day"}[workers.KEPT / 86400],
+}
+
+
+def test_the_page_on_configuration_says_how_long_things_are_kept():
+    rows = re.findall(r"^(\S.{27}) (\S.{23}) ", find_section("configuration", "What Redbike keeps"), re.MULTILINE)
+    shown = {name.rstrip(): much.rstrip() for name, much in rows}
+    assert {name: shown[name] for name in KEPT} == KEPT
+    [entries] = re.findall(
+        r"ENTRIES, .*= KEYS\[#KEYS\], (\d+)", (ROOT / "redbike" / "store" / "lua" / "_log.lua").read_text()
+    )
+    assert shown["changes by people"] == f"the newest {int(entries):,}"
+    assert (Settings().output, Settings().keep_result) == (0, "no")
 
 
 def test_every_page_has_the_lease_and_the_time_until_a_lost_worker_is_found():
