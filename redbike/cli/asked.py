@@ -44,6 +44,7 @@ class AskedRuns:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._parts: dict[int, _Part] = {}  # by the number of their shard
+        self.is_any_left_out = False  # whether a job was not asked for: it is gone, or for hosts of which none is there
 
     def run(self, store: Store, jobids: Iterable[str]) -> list[Steered]:
         """Run jobs once now, see `redbike.control.jobs.run_jobs`; note these runs as those to wait for."""
@@ -55,6 +56,8 @@ class AskedRuns:
             if word in ASKED:
                 # The job on a host is in the shard of its base.
                 self._parts[store.number_shard(jobid)].add(jobid)
+            else:
+                self.is_any_left_out = True
         return steered
 
     def wait(self) -> Iterator[EndedRun]:
@@ -162,7 +165,7 @@ class _Part:
 
 def print_ends(asked: AskedRuns, timezone: str) -> int:
     """Print how each run ends, as ``redbike tail`` does; return 0 if all have succeeded, and 1 otherwise."""
-    status, clock = DONE, Clock(0.0, timezone)
+    status, clock = FAILED if asked.is_any_left_out else DONE, Clock(0.0, timezone)
     with suppress(RedbikeError):  # it is only advice
         for said in asked.list_unworked():
             complain(said)

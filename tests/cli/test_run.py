@@ -23,7 +23,7 @@ def jobs():
     """Functions of which one goes well, one fails, one does so once, and one lasts until its test lets it end."""
     jobs = Jobs(concurrency=4)
     jobs.job("quick", schedule="EVERY:1h")(lambda: None)
-    jobs.goes_on, jobs.ran = threading.Event(), []
+    jobs.goes_on, jobs.begins, jobs.ran = threading.Event(), threading.Event(), []
 
     @jobs.job("bad", schedule="EVERY:1h", on_error="reschedule")
     def fail():
@@ -31,6 +31,7 @@ def jobs():
 
     @jobs.job("again", schedule="EVERY:1h", retries=1, backoff="0.1s")
     def fail_once():
+        assert jobs.begins.wait(60)
         assert current_run().attempt == 2, "not yet"
 
     @jobs.job("long", schedule="EVERY:1h", on_error="reschedule")
@@ -72,11 +73,15 @@ def listens(bike):
     return any(shard.client.pubsub_shardnumsub(shard.keys.journal)[0][1] for shard in bike.store.shards)
 
 
-def test_it_tells_how_each_run_ends(shell, bike):
+def test_it_tells_how_each_run_ends(shell, bike, jobs):
     with working(bike):
         before = bike.tell("quick")["next_run"]
         assert run(shell, "quick") == (0, ["quick: ok"], [])
-        assert run(shell, "again") == (0, ["again: ok, try 2"], [])
+        assert run(shell, "again", act=lambda: wait_until(lambda: listens(bike)) or jobs.begins.set()) == (
+            0,
+            ["again: ok, try 2"],
+            [],
+        )
         assert run(shell, "bad") == (1, [r"bad: failed: ValueError: no \x1b luck"], [])
         status, lines, _ = run(shell, "[abq]*")
         assert (status, sorted(lines[:3])) == (1, ["again", "bad", "quick"])
@@ -116,13 +121,18 @@ def test_jobs_that_have_failed_for_good(shell, bike):
     assert (status, lines) == (1, ["bad", r"bad: failed, try 2: ValueError: no \x1b luck"])
 
 
-def test_one_that_is_cancelled_or_unset_while_no_worker_is_there(shell, bike, monkeypatch):
-    monkeypatch.setattr(asked, "LOOK_AGAIN", 0.1)  # nobody tells that it was withdrawn
+@pytest.mark.parametrize("who", [None, "ada@here"])
+def test_one_that_is_cancelled_or_unset_while_no_worker_is_there(shell, bike, jobs, monkeypatch, who):
+    """The log tells of that, or else another look."""
+    monkeypatch.setattr(asked, "LOOK_AGAIN", 3600.0 if who else 0.1)
 
     def withdraw():
         wait_until(lambda: listens(bike))
-        bike.cancel("quick")
-        bike.unset("bad")
+        with Redbike(
+            jobs, redis_config=shell.environment["REDBIKE_URL"], shards=len(bike.store.shards), noted_as=who
+        ) as other:
+            other.cancel("quick")
+            other.unset("bad")
 
     status, lines, complaints = run(shell, "quick", "bad", act=withdraw)
     unworked = {f"{name}: no worker works its queue work-{name}, so it waits for one" for name in ("bad", "quick")}
@@ -182,6 +192,13 @@ def test_an_interrupt_ends_the_waiting_and_leaves_the_job(shell, bike):
     assert "Traceback" not in shell.log()
     assert bike.tell("quick")["queued_for"]
     assert bike.work_one()
+
+
+def test_a_job_for_every_host_of_which_none_is_there_has_not_succeeded(shell):
+    shell.bike.set("job:A@all", "EVERY:1h")
+    status, lines, [said] = run(shell, "job:A@all")
+    assert (status, lines) == (1, [])
+    assert said.startswith("job:A@all: ")
 
 
 def test_a_dry_run_has_nothing_to_wait_for(shell, bike):
