@@ -8,6 +8,7 @@ import shlex
 import signal
 import tempfile
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -306,6 +307,11 @@ class Terminal:
     def write(self, text):
         os.write(self.side, text.encode())
 
+    def interrupt(self):
+        """Type Ctrl-C when it waits: just before its call of the system, Python would notice that only after it."""
+        wait_until(lambda: Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].startswith("S"))
+        self.write("\x03")
+
     def end(self):
         """Read all that is left, and return the exit status."""
         with suppress(OSError):
@@ -333,7 +339,7 @@ def test_on_a_terminal_it_asks_and_leads_back_to_the_editor(desk, bike, shell):
     desk.use(EDITOR)
     with Terminal(shell, "edit", "report:*") as terminal:
         terminal.read_until("ready")
-        terminal.write("\x03")
+        terminal.interrupt()
         wait_until(lambda: "interrupted" in (shell.folder / "turns").read_text())
         terminal.write("\n")
         _, status = os.waitpid(terminal.pid, os.WUNTRACED)
@@ -383,7 +389,7 @@ def test_what_was_edited_is_kept_if_the_next_editor_fails_or_somebody_interrupts
     desk.use("sed -i 's/^report:A,EVERY:1h@0/report:A,@daily/' \"$1\"")
     with Terminal(shell, "edit") as terminal, unchanged(bike.store):
         terminal.read_until("Change that? [y]es, [n]o, [e]dit again: ")
-        terminal.write("\x03")
+        terminal.interrupt()
         assert terminal.end() == 130
         assert "report:A,@daily" in check_kept(shell, terminal.shown)
 
