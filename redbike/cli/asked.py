@@ -7,14 +7,16 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple, cast
 
 from redbike.cli.messages import DONE, FAILED, complain
-from redbike.cli.tail import describe_line
+from redbike.cli.tail import Outage, describe_line
 from redbike.control import jobs
 from redbike.errors import RedbikeError, Unreachable
-from redbike.facade.waiting import LOOK_AGAIN, ComingRun, list_kept
+from redbike.facade.waiting import LOOK_AGAIN, ComingRun
 from redbike.process.signals import leave_to_others
 from redbike.queries.events import make_line
 from redbike.schedule.clock import Clock
@@ -24,11 +26,14 @@ from redbike.store.inspected import JobState
 from redbike.store.log import LogEntry
 from redbike.store.namespace import PAGE, split
 from redbike.store.patterns import Steered
+from redbike.store.sharded.missing import list_listens
 from redbike.store.store import Store
 
 RETRY = 1.0  # seconds after which a server that is away is asked again
 NAP = 1.0  # seconds after which a signal is noticed that came in an odd instant
-ASKED = ("queued", "owed")  # the words of jobs that run
+HEARD = 1.0  # seconds in which an event is heard that has happened
+
+Events = Generator[PastRun | LogEntry]
 
 
 class EndedRun(NamedTuple):
@@ -43,33 +48,40 @@ class AskedRuns:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._told: queue.SimpleQueue[EndedRun | Exception] = queue.SimpleQueue()
         self._parts: dict[int, _Part] = {}  # by the number of their shard
+        self._outage = Outage(complain)
         self.is_any_left_out = False  # whether a job was not asked for: it is gone, or for hosts of which none is there
 
     def run(self, store: Store, jobids: Iterable[str]) -> list[Steered]:
         """Run jobs once now, see `redbike.control.jobs.run_jobs`; note these runs as those to wait for."""
-        jobids = list(jobids)
-        for number in dict.fromkeys(map(store.number_shard, jobids)):
-            self._parts[number] = _Part(self._store.shards[number])
-        steered = jobs.run_jobs(store, jobids)
-        for jobid, word in steered:
-            if word in ASKED:
-                # The job on a host is in the shard of its base.
-                self._parts[store.number_shard(jobid)].add(jobid)
-            else:
-                self.is_any_left_out = True
+        steered = jobs.run_jobs(store, jobids, partial(self._ask, store))
+        self.is_any_left_out = sum(len(part.coming) for part in self._parts.values()) < len(steered)
         return steered
+
+    def _ask(self, store: Store, jobids: list[str]) -> list[str]:
+        listens = list_listens(self._store)
+        for number in dict.fromkeys(map(store.number_shard, jobids)):
+            # It listens before anything can end.
+            part = _Part(self._store.shards[number], listens[number], self._told.put)
+            part.tell_outage, part.tell_return = partial(self._outage.begin, number), partial(self._outage.end, number)
+            self._parts[number] = part
+        states = {state.jobid: state for page in split(jobids, PAGE) for state in store.questions.inspect(page)}
+        words = store.jobs.run_timed(jobids)
+        for jobid, (_, since) in zip(jobids, words, strict=True):
+            if not math.isnan(since):
+                self._parts[store.number_shard(jobid)].add(jobid, states[jobid], since)
+        return [word for word, _ in words]
 
     def wait(self) -> Iterator[EndedRun]:
         """Yield how each run has ended, as it ends; a thread waits for those of each shard."""
-        told: queue.SimpleQueue[EndedRun | Exception] = queue.SimpleQueue()
         left = sum(len(part.coming) for part in self._parts.values())
         with leave_to_others():
             for part in self._parts.values():
-                threading.Thread(target=part.wait, args=(told.put,), daemon=True).start()
+                threading.Thread(target=part.wait, daemon=True).start()
         while left:
             try:
-                found = told.get(timeout=NAP)
+                found = self._told.get(timeout=NAP)
             except queue.Empty:
                 continue
             if isinstance(found, Exception):
@@ -89,76 +101,93 @@ class AskedRuns:
 
 
 class _Part:
-    """The jobs of one shard whose runs are still to come; make it before they are asked for."""
+    """The jobs of one shard whose runs are still to come. It listens from the beginning."""
 
-    def __init__(self, shard: Store) -> None:
+    tell_outage: Callable[[Unreachable], None]
+    tell_return: Callable[[], None]
+
+    def __init__(self, shard: Store, listen: Callable[..., Iterator[PastRun | LogEntry]], tell: Callable[..., None]):
         self.coming: dict[str, ComingRun] = {}
-        self._shard = shard
-        self._since = shard.timeline.read_clock()  # a run that has begun before that is another one
+        self._shard, self._listen, self._tell = shard, listen, tell
         self._states: dict[str, JobState] = {}  # that were read for many jobs together
-        self._looked = -math.inf
+        self._over = set[str]()  # jobs whose run is over, as a look has found out before its end was heard
+        self._looks_at = math.inf
+        self._events: Events | None = self._begin()
 
-    def add(self, jobid: str) -> None:
-        """Note that a job was asked to run."""
-        self.coming[jobid] = ComingRun(lambda: self._inspect(jobid), asked_since=self._since)
-        self.coming[jobid].begin()
+    def _begin(self) -> Events:
+        return cast(Events, self._listen(is_over=self._is_over))
 
-    def wait(self, tell: Callable[[EndedRun | Exception], None]) -> None:
+    def add(self, jobid: str, state: JobState, since: float) -> None:
+        """Note that a job was asked to run; see `ComingRun.begin_asked`."""
+        self.coming[jobid] = ComingRun(lambda: self._inspect(jobid))
+        self.coming[jobid].begin_asked(state, since)
+
+    def wait(self) -> None:
         """Tell how each run ends, or an error; a server that is away is waited for."""
-        is_away = False
+        self._looks_at = time.monotonic() + HEARD
         while self.coming:
             try:
-                self._listen(tell)
-                is_away = False
+                if self._events is None:
+                    self._events, self._looks_at = self._begin(), -math.inf
+                    self.tell_return()
+                with closing(self._events) as events:
+                    for event in events:
+                        self._hear(event)
             except Unreachable as error:
-                if not is_away:
-                    complain(f"{error}; waiting for it")
-                is_away, self._looked = True, -math.inf
+                self._events = None
+                self.tell_outage(error)
                 time.sleep(RETRY)
             except Exception as error:
-                return tell(error)  # it is raised where it can be reported
+                return self._tell(error)  # it is raised where it can be reported
 
-    def _listen(self, tell: Callable[[EndedRun], None]) -> None:
-        def is_over() -> bool:
-            # At first, too: some may have ended before anybody has listened. Nobody tells that one has expired.
-            if time.monotonic() >= self._looked + LOOK_AGAIN:
-                self._looked = time.monotonic()
-                self._look(tell)
-            return not self.coming
+    def _is_over(self) -> bool:
+        if time.monotonic() >= self._looks_at:
+            self._looks_at = time.monotonic() + LOOK_AGAIN
+            self._look()
+        return not self.coming
 
-        with closing(cast(Generator[PastRun | LogEntry], self._shard.events.listen(is_over=is_over))) as events:
-            for event in events:
-                if isinstance(event, LogEntry):
-                    if event.jobid in self.coming:
-                        self._looked = -math.inf
-                elif event.jobid in self.coming:
-                    kept = list_kept(self._shard, [event.jobid])
-                    if self._find(self.coming[event.jobid], [event], kept):
-                        del self.coming[event.jobid]
-                        tell(EndedRun(event.jobid, event))
+    def _hear(self, event: PastRun | LogEntry) -> None:
+        if isinstance(event, LogEntry):
+            if event.jobid in self.coming:
+                self._looks_at = -math.inf
+        elif event.jobid in self.coming:
+            # It reads what is kept only for a run that was lost, or has overrun.
+            kept = (run for jobid in [event.jobid] for run in self._shard.journal.list_runs([jobid]))
+            if self._find(self.coming[event.jobid], [event], kept):
+                self._end(event.jobid, event)
 
-    def _look(self, tell: Callable[[EndedRun], None]) -> None:
-        """Tell of runs that have ended already, and of those that will not come."""
+    def _look(self) -> None:
+        """Look for runs that are over, and have not been heard of: nobody tells that one has expired."""
         for page in split(list(self.coming), PAGE):
             # Before their runs: what has gone from its place meanwhile is among these.
             self._states = {state.jobid: state for state in self._shard.questions.inspect(page)}
-            ended = defaultdict[str, list[PastRun]](list)
-            for run in list_kept(self._shard, page):
-                ended[run.jobid].append(run)
+            kept = defaultdict[str, list[PastRun]](list)
+            for run in sorted(self._shard.journal.list_runs(page), key=attrgetter("started", "attempt")):
+                kept[run.jobid].append(run)
             for jobid in page:
                 coming = self.coming[jobid]
                 coming.look()
-                found = self._find(coming, ended[jobid], ended[jobid])
-                if found is not None or not coming.is_asked_for:
-                    del self.coming[jobid]
-                    tell(EndedRun(jobid, found))
+                found = self._find(coming, kept[jobid], kept[jobid])
+                if found is None and coming.is_asked_for:
+                    continue
+                if jobid in self._over:
+                    tries = [run for run in kept[jobid] if coming.awaits(run)]
+                    self._end(jobid, found or next(reversed(tries), None))
+                else:
+                    # Its end is on the way, unless that was told while the server was away.
+                    self._over.add(jobid)
+                    self._looks_at = time.monotonic() + HEARD
+
+    def _end(self, jobid: str, run: PastRun | None) -> None:
+        del self.coming[jobid]
+        self._tell(EndedRun(jobid, run))
 
     def _inspect(self, jobid: str) -> JobState:
         state = self._states.pop(jobid, None)
         return self._shard.questions.inspect([jobid])[0] if state is None else state
 
     @staticmethod
-    def _find(coming: ComingRun, runs: Sequence[PastRun], kept: Sequence[PastRun]) -> PastRun | None:
+    def _find(coming: ComingRun, runs: Sequence[PastRun], kept: Iterable[PastRun]) -> PastRun | None:
         """Return the first of `runs` that was asked for, and is not tried again."""
         return next((run for run in runs if coming.awaits(run) and not coming.is_tried_again(run, kept)), None)
 
@@ -174,6 +203,8 @@ def print_ends(asked: AskedRuns, timezone: str) -> int:
             complain(f"{jobid}: it is not known to have run: it was withdrawn or cancelled, or its history is not kept")
         else:
             print(describe_line(make_line(run), clock), flush=True)
+            if run.outcome == Outcome.RETRY:
+                complain(f"{jobid}: it is not tried again: somebody has cancelled it, or set or unset the job")
         if run is None or run.outcome != Outcome.OK:
             status = FAILED
     return status

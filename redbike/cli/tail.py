@@ -109,7 +109,7 @@ class _Allowance:
             self._left -= 1
 
 
-class _Outage:
+class Outage:
     """Says of each server once that it is away, and when all of them are back."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -161,12 +161,12 @@ class _Listener:
 
     def listen(self) -> None:
         """Listen to events of all shards until this process ends; one that is away does not silence the others."""
-        outage, (first, *others) = _Outage(complain), list_listens(self._bike.store)
+        outage, (first, *others) = Outage(complain), list_listens(self._bike.store)
         for number, each in enumerate(others, 1):
             threading.Thread(target=self._listen_to, args=(each, outage, number), daemon=True).start()
         self._listen_to(first, outage, 0)
 
-    def _listen_to(self, listen: Callable[..., Iterator[PastRun | LogEntry]], outage: _Outage, number: int) -> None:
+    def _listen_to(self, listen: Callable[..., Iterator[PastRun | LogEntry]], outage: Outage, number: int) -> None:
         self._listen(lambda: listen(self._wants), self._keep, outage, number)
 
     def listen_to_output(self, jobid: str) -> None:
@@ -183,10 +183,10 @@ class _Listener:
             return self._bike.store.live.listen([jobid])
 
         # The other thread says that the server is away.
-        self._listen(begin, lambda part: add(lines.split(part)), _Outage(lambda text: None))
+        self._listen(begin, lambda part: add(lines.split(part)), Outage(lambda text: None))
 
     def _listen(
-        self, begin: Callable[[], Iterator[T]], keep: Callable[[T], None], outage: _Outage, number: int = 0
+        self, begin: Callable[[], Iterator[T]], keep: Callable[[T], None], outage: Outage, number: int = 0
     ) -> None:
         while True:
             try:

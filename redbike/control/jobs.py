@@ -1,6 +1,6 @@
 """What operators do to jobs that exist: cancel what waits or runs, pause and resume them, run them once now."""
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 
 from redbike.config.settings import Settings
 from redbike.control.operator import name_operator
@@ -79,15 +79,16 @@ def resume_jobs(store: Store, jobids: Sequence[str], settings: Settings) -> list
     return [Steered(*each) for each in zip(jobids, resuming.resume(store, settings, jobids), strict=True)]
 
 
-def run_jobs(store: Store, jobids: Iterable[str]) -> list[Steered]:
-    """Run jobs once now. The word of each is ``queued``, ``owed`` (its run in flight ends first) or ``missing``.
+def run_jobs(store: Store, jobids: Iterable[str], run: Callable[[list[str]], list[str]] | None = None) -> list[Steered]:
+    """Run jobs once now, by `run` in place of ``store.jobs.run`` if it is given.
 
-    That of a job for every host is ``nowhere``, if it has no job on any.
-    Raise `BadQueueName` or `BadJobId` for a job without a queue; then none is run.
+    The word of each is ``queued``, ``owed`` (its run in flight ends first) or ``missing``. That of a job for every host
+    is ``nowhere``, if it has no job on any. Raise `BadQueueName` or `BadJobId` for a job without a queue; then none is
+    run.
     """
     nowhere = list[str]()
     jobids = list(list_on_hosts(store, jobids, nowhere))
-    done = [Steered(*each) for each in zip(jobids, store.jobs.run(jobids), strict=True)]
+    done = [Steered(*each) for each in zip(jobids, (run or store.jobs.run)(jobids), strict=True)]
     return done + [Steered(base, NOWHERE) for base in nowhere]
 
 

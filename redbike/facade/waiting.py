@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from itertools import chain
 from operator import attrgetter
@@ -11,7 +11,7 @@ from typing import cast
 from redbike.errors import NoSuchJob
 from redbike.schedule.moments import DurationLike, read_duration
 from redbike.store.enums import Left, Outcome
-from redbike.store.history import LONG, TICKS, PastRun
+from redbike.store.history import LONG, MAX_ATTEMPT, TICKS, PastRun
 from redbike.store.inspected import JobState
 from redbike.store.log import LogEntry
 from redbike.store.records import RetryState
@@ -25,19 +25,17 @@ DRIFT = 0.001  # seconds in each second by which two clocks may run apart
 
 
 class ComingRun:
-    """Whether a job has a run that is to come, by what `inspect` finds.
+    """Whether a job has a run that is to come, by what `inspect` finds."""
 
-    `asked_since` is an instant by Redis' clock, just before a run was asked for: that is the one to wait for.
-    """
-
-    def __init__(self, inspect: Callable[[], JobState], asked_since: float = math.inf) -> None:
-        self._inspect, self._asked_since = inspect, asked_since
+    def __init__(self, inspect: Callable[[], JobState]) -> None:
+        self._inspect = inspect
         self._looked, self._tried = 0.0, RetryState()
         # The due time of a run that is not the one to wait for, and the number of its try, or of the last one.
         self._before: tuple[float, float] | None = None
         self._since = -math.inf  # what began before that, by Redis' clock, is another run
         self._places: tuple[object, ...] = ()  # its run, and where else it is
         self._first: tuple[object, ...] = ()  # as it was found first
+        self._asked_since = math.inf  # when the run was asked for that is to come, by Redis' clock
         self.is_asked_for = False  # whether it waits for no more than a worker, a retry, or the end of a pause
 
     @property
@@ -61,8 +59,17 @@ class ComingRun:
         if asked_at is not None:
             ago = read_clock() - asked_at
             self._since = max(self._since, state.now - ago * (1 + DRIFT) - CLOCKS_DIFFER)
-        elif self._asked_since < math.inf:
-            self._since = self._asked_since
+
+    def begin_asked(self, state: JobState, since: float) -> None:
+        """Wait for the run that was asked for at `since`, by Redis' clock; `state` is the job shortly before that."""
+        self._asked_since = self._since = since
+        tried, failure = RetryState.parse(state.retry_state), state.failure or {}
+        if state.run:
+            self._before = state.run.due, max(tried.tries, state.run.failures + state.run.losses) + 1
+        elif tried.due is not None:
+            self._before = tried.due, tried.tries
+        elif isinstance(failure.get("due"), int | float) and isinstance(failure.get("attempt"), int):
+            self._before = failure["due"], failure["attempt"]
 
     def look(self) -> JobState:
         """Look at the job as it is now."""
@@ -96,7 +103,10 @@ class ComingRun:
         exact = 1 / TICKS if run.started - run.due < LONG / TICKS - 1 else 1.0
         if run.started + exact < self._since:
             return False
-        return self._before is None or run.due != self._before[0] or run.attempt > self._before[1]
+        if self._before is None or run.due != self._before[0] or run.attempt > self._before[1]:
+            return True
+        # No higher number is kept: then only the time tells.
+        return run.attempt == MAX_ATTEMPT and self._before[1] < math.inf
 
     def is_tried_again(self, run: PastRun, kept: Iterable[PastRun]) -> bool:
         """Tell whether the occurrence of a run that has just ended is tried again; `kept` are the runs of the job."""
@@ -133,7 +143,7 @@ def wait_for_run(
     with closing(cast(Generator[PastRun | LogEntry], events)):
         # It may have ended before anybody has listened; a recurring job has a next one then.
         coming.look()
-        missed = list_kept(store, [jobid]) if coming.is_any and coming.has_moved else ()
+        missed = _list_kept(store, jobid) if coming.is_any and coming.has_moved else ()
         for event in chain(missed, events) if coming.is_any else ():
             if isinstance(event, LogEntry):
                 if event.jobid in (jobid, ""):  # "" is everything
@@ -144,7 +154,7 @@ def wait_for_run(
                 return event
     if coming.is_any:
         raise TimeoutError(f"no run of {jobid!r} has ended in time")
-    kept = list_kept(store, [jobid])
+    kept = _list_kept(store, jobid)
     if not kept:
         raise NoSuchJob(f"no run of {jobid!r} is kept, and none will come")
     if not coming.awaits(kept[-1]):
@@ -152,6 +162,6 @@ def wait_for_run(
     return kept[-1]
 
 
-def list_kept(store: Store, jobids: Sequence[str]) -> list[PastRun]:
-    """Return the ended runs of jobs that are kept, the first one first."""
-    return sorted(store.journal.list_runs(jobids), key=attrgetter("started"))
+def _list_kept(store: Store, jobid: str) -> list[PastRun]:
+    """Return the ended runs of a job that are kept, the first one first."""
+    return sorted(store.journal.list_runs([jobid]), key=attrgetter("started"))

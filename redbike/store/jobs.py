@@ -1,5 +1,6 @@
 """The transitions that users ask for: a job is set, unset, run once more, cancelled, or rejected."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -192,19 +193,23 @@ class Jobs(Part):
         Return for each ``queued``, ``owed`` (its run in flight ends first) or ``missing``. If one has no queue, none is
         run. One that waits in another queue than its own moves to that, if workers look there alone.
         """
-        jobs, words = [(jobid, self._namespace.queue_for(jobid)) for jobid in jobids], []
+        return [word for word, _ in self.run_timed(jobids)]
+
+    def run_timed(self, jobids: Iterable[str]) -> list[tuple[str, float]]:
+        """Do the same; return each word with the instant by Redis' clock since which it is asked for, or NaN."""
+        jobs, words = [(jobid, self._namespace.queue_for(jobid)) for jobid in jobids], list[tuple[str, float]]()
         for page in split(jobs, PAGE):
             replies = self._namespace.scripts.run_all(self._pack_run(jobid, queue) for jobid, queue in page)
             words += [self._run_elsewhere(*job, reply) for job, reply in zip(page, replies, strict=True)]
         return words
 
-    def _run_elsewhere(self, jobid: str, queue: str, reply: Reply) -> str:
+    def _run_elsewhere(self, jobid: str, queue: str, reply: Reply) -> tuple[str, float]:
         while reply[0] == "elsewhere":
             home, workers = decode(reply[1]), Workers(self._namespace).list_working()
             is_own_worked, is_home_worked = (any(may_work(each, name) for each in workers) for name in (queue, home))
             queues = [queue, home] if is_own_worked and not is_home_worked else [home]
             reply = self._namespace.scripts.run(self._pack_run(jobid, *queues))
-        return decode(reply[1])
+        return decode(reply[1]), float(reply[2]) if len(reply) > 2 else math.nan
 
     def _pack_run(self, jobid: str, *queues: str) -> Call:
         given = {"expires": self._namespace.expires} if self._namespace.expires else {}

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from redbike import Jobs, Redbike, current_run
+from redbike import Jobs, Redbike, UnsetJob, current_run
 from redbike.cli import asked
 from redbike.store.enums import Left
 from redbike.store.patterns import Steered
@@ -22,17 +22,24 @@ CANCELLED = "it is not known to have run: it was withdrawn or cancelled, or its 
 def jobs():
     """Functions of which one goes well, one fails, one does so once, and one lasts until its test lets it end."""
     jobs = Jobs(concurrency=4)
-    jobs.job("quick", schedule="EVERY:1h")(lambda: None)
-    jobs.goes_on, jobs.begins, jobs.ran = threading.Event(), threading.Event(), []
+    jobs.ends_by, jobs.fails = None, True
+
+    @jobs.job("quick", schedule="EVERY:1h")
+    def be_quick():
+        if jobs.ends_by:
+            raise jobs.ends_by
+
+    jobs.goes_on, jobs.ran = threading.Event(), []
 
     @jobs.job("bad", schedule="EVERY:1h", on_error="reschedule")
     def fail():
-        raise ValueError("no \x1b luck")
+        if jobs.fails:
+            raise ValueError("no \x1b luck")
 
     @jobs.job("again", schedule="EVERY:1h", retries=1, backoff="0.1s")
     def fail_once():
-        assert jobs.begins.wait(60)
-        assert current_run().attempt == 2, "not yet"
+        if current_run().attempt == 1:
+            raise ValueError("not yet")
 
     @jobs.job("long", schedule="EVERY:1h", on_error="reschedule")
     def last():
@@ -69,19 +76,11 @@ def working(bike):
         yield
 
 
-def listens(bike):
-    return any(shard.client.pubsub_shardnumsub(shard.keys.journal)[0][1] for shard in bike.store.shards)
-
-
 def test_it_tells_how_each_run_ends(shell, bike, jobs):
     with working(bike):
         before = bike.tell("quick")["next_run"]
         assert run(shell, "quick") == (0, ["quick: ok"], [])
-        assert run(shell, "again", act=lambda: wait_until(lambda: listens(bike)) or jobs.begins.set()) == (
-            0,
-            ["again: ok, try 2"],
-            [],
-        )
+        assert run(shell, "again") == (0, ["again: ok, try 2"], [])
         assert run(shell, "bad") == (1, [r"bad: failed: ValueError: no \x1b luck"], [])
         status, lines, _ = run(shell, "[abq]*")
         assert (status, sorted(lines[:3])) == (1, ["again", "bad", "quick"])
@@ -127,7 +126,7 @@ def test_one_that_is_cancelled_or_unset_while_no_worker_is_there(shell, bike, jo
     monkeypatch.setattr(asked, "LOOK_AGAIN", 3600.0 if who else 0.1)
 
     def withdraw():
-        wait_until(lambda: listens(bike))
+        wait_until(lambda: all("queued_for" in bike.tell(each) for each in ("quick", "bad")))
         with Redbike(
             jobs, redis_config=shell.environment["REDBIKE_URL"], shards=len(bike.store.shards), noted_as=who
         ) as other:
@@ -140,10 +139,25 @@ def test_one_that_is_cancelled_or_unset_while_no_worker_is_there(shell, bike, jo
     assert unworked < set(complaints)
 
 
+def test_a_try_that_was_to_be_tried_again_and_is_not(shell, bike, jobs):
+    bike.set("again", "EVERY:1h", backoff="1h")
+    number, url = len(bike.store.shards), shell.environment["REDBIKE_URL"]
+
+    def cancel():
+        wait_until(lambda: "failures" in bike.tell("again"))
+        with Redbike(jobs, redis_config=url, shards=number, noted_as="ada@here") as other:
+            other.cancel("again")
+
+    with working(bike):
+        status, lines, complaints = run(shell, "again", act=cancel)
+    said = "again: it is not tried again: somebody has cancelled it, or set or unset the job"
+    assert (status, lines, complaints) == (1, ["again: retry: ValueError: not yet"], [said])
+
+
 def test_a_job_that_is_paused_while_it_waits_is_waited_for(shell, bike, monkeypatch):
-    looked, look = [], asked.list_kept
+    looked, look = [], asked._Part._look
     monkeypatch.setattr(asked, "LOOK_AGAIN", 0.1)
-    monkeypatch.setattr(asked, "list_kept", lambda *given: looked.append(given) or look(*given))
+    monkeypatch.setattr(asked._Part, "_look", lambda part: looked.append(part) or look(part))
 
     def resume():
         wait_until(lambda: looked)
@@ -161,32 +175,46 @@ def test_a_job_that_is_paused_while_it_waits_is_waited_for(shell, bike, monkeypa
         assert run(shell, "quick") == (0, ["quick: ok"], [])
 
 
+@pytest.mark.parametrize("end", ["ok", "unset"])
 @pytest.mark.parametrize("bike", [1], indirect=True)
-def test_without_a_history_it_says_what_it_knows(shell, bike, jobs, monkeypatch):
-    """A run that ends before anybody listens has left nothing; that of which one hears is told."""
-    monkeypatch.setattr(asked, "LOOK_AGAIN", 0.1)
+def test_a_run_of_which_nothing_is_kept_and_that_ends_at_once_is_heard(shell, bike, jobs, monkeypatch, end):
+    if end == "unset":
+        jobs.ends_by = UnsetJob
+    begin = asked.AskedRuns.wait
+
+    def wait_after_the_end(runs):
+        assert other.work_one()
+        return begin(runs)
+
+    monkeypatch.setattr(asked.AskedRuns, "wait", wait_after_the_end)
     with Redbike(jobs, redis_config=shell.environment["REDBIKE_URL"], history=0) as other:
-        begin = asked.AskedRuns.wait
-
-        def wait_after_the_end(runs):
-            assert other.work_one()
-            return begin(runs)
-
-        monkeypatch.setattr(asked.AskedRuns, "wait", wait_after_the_end)
-        status, lines, complaints = run(shell, "quick")
-        assert (status, lines, complaints[-1]) == (1, [], f"quick: {CANCELLED}")
-        monkeypatch.setattr(asked.AskedRuns, "wait", begin)
-        wait_until(lambda: not listens(bike))
-        status, lines, complaints = run(
-            shell, "quick", act=lambda: wait_until(lambda: listens(bike)) or other.work_one()
-        )
+        status, lines, _ = run(shell, "quick")
     assert (status, lines) == (0, ["quick: ok"])
+
+
+def test_the_first_of_several_runs_is_told_though_only_the_last_is_kept(shell, bike, jobs, monkeypatch):
+    begin = asked.AskedRuns.wait
+
+    def wait_after_two(runs):
+        while other.work_one():
+            pass
+        other.set("bad", "NOW", on_error="reschedule")
+        jobs.fails = False
+        other.work_one()
+        return begin(runs)
+
+    monkeypatch.setattr(asked.AskedRuns, "wait", wait_after_two)
+    number, url = len(bike.store.shards), shell.environment["REDBIKE_URL"]
+    with Redbike(jobs, redis_config=url, shards=number, history=1) as other:
+        status, lines, _ = run(shell, "bad")
+        [kept] = other.runs("bad")
+    assert (status, lines, kept.outcome) == (1, [r"bad: failed: ValueError: no \x1b luck"], "ok")
 
 
 @pytest.mark.parametrize("bike", [1], indirect=True)
 def test_an_interrupt_ends_the_waiting_and_leaves_the_job(shell, bike):
     process = shell.start("run", "--wait", "quick")
-    wait_until(lambda: listens(bike))
+    wait_until(lambda: "queued_for" in bike.tell("quick"))
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     assert "Traceback" not in shell.log()
@@ -212,7 +240,7 @@ def test_a_server_that_goes_away_is_waited_for(own, jobs):
     with Redbike(jobs, redis_config=own.server.url) as bike:
         bike.sync(jobs.schedules())
         process = own.start("run", "--wait", "quick", "bad")
-        wait_until(lambda: listens(bike))
+        wait_until(lambda: "queued_for" in bike.tell("bad"))
         own.server.stop()
         wait_until(lambda: "waiting for it" in own.log())
         own.server.start()

@@ -1,13 +1,16 @@
 """Waiting for the run of a job."""
 
 import asyncio
+import json
 import threading
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from redbike import AsyncRedbike, BadConfig, Jobs, NoSuchJob, Redbike, RedbikeError, current_run
 from redbike.facade.waiting import ComingRun
+from redbike.store.history import MAX_ATTEMPT
 from redbike.store.log import Events
 from tests.loops import beside, join, start
 from tests.verbs import take_many
@@ -335,6 +338,57 @@ def test_a_try_that_overran_is_not_the_end_of_a_run_that_is_requeued(bike, jobs)
         overran.set()
     [run] = results
     assert (run.outcome, run.result, run.attempt >= 3) == ("ok", run.attempt, True)
+
+
+def ask(bike, jobid):
+    """Ask for a run, and return what waits for it."""
+    coming = ComingRun(lambda: bike.store.questions.inspect([jobid])[0])
+    [state], [(word, since)] = bike.store.questions.inspect([jobid]), bike.store.jobs.run_timed([jobid])
+    coming.begin_asked(state, since)
+    return coming, word
+
+
+def test_of_an_old_occurrence_the_try_that_was_asked_for_is_told_from_the_one_before(bike, jobs):
+    """When they began is kept in whole seconds, and both may have begun in the same one."""
+    jobs.job("bad", timeout=100)(lambda: 1 / 0)
+    bike.set("bad", f"AT:{bike.store.timeline.read_clock() - 4 * 86400}")
+    assert bike.work_one()
+    for _ in range(2):
+        before = bike.runs("bad")[0]
+        coming, word = ask(bike, "bad")
+        assert (word, coming.awaits(before)) == ("queued", False)
+        assert bike.work_one()
+        assert coming.awaits(bike.runs("bad")[0])
+    # In flight, it is known by its record.
+    bike.run("bad")
+    take_many(bike.store, [("work-bad", 60.0)], [1], "tag", 1)
+    coming, word = ask(bike, "bad")
+    run = bike.runs("bad")[0]
+    assert word == "owed"
+    assert [coming.awaits(replace(run, attempt=attempt)) for attempt in (3, 4, 5)] == [False, False, True]
+
+
+def test_a_try_with_a_number_too_high_to_be_kept_is_known_by_its_time(bike, jobs):
+    jobs.job("bad")(lambda: 1 / 0)
+    bike.set("bad", "NOW")
+    bike.work_one()
+    failure = json.loads(bike.client.hget(bike.store.keys.failures, "bad")) | {"attempt": 300}
+    bike.client.hset(bike.store.keys.failures, "bad", json.dumps(failure))
+    before = replace(bike.runs("bad")[0], attempt=MAX_ATTEMPT)
+    coming, _ = ask(bike, "bad")
+    bike.work_one()
+    assert not coming.awaits(before)
+    assert coming.awaits(bike.runs("bad")[0])
+    assert bike.runs("bad")[0].attempt == MAX_ATTEMPT
+
+
+def test_a_run_that_is_asked_for_twice_as_an_answer_was_lost_is_asked_for_since_the_first_time(bike, jobs):
+    jobs.job("job")(lambda: None)
+    bike.set("job", "EVERY:1h")
+    call = bike.store.jobs._pack_run("job", "work-job")
+    before = bike.store.timeline.read_clock()
+    first, second = (bike.store.scripts.run(call) for _ in range(2))
+    assert (first, before <= float(first[2]) <= bike.store.timeline.read_clock()) == (second, True)
 
 
 LOST = [

@@ -9,13 +9,14 @@
 -- given  job; request: its tag; queues: that in which it is to wait, and that from which it moves
 --        there, if it waits in one that nobody works; expires: the setting of this name, unless it
 --        is 0
--- returns {'ok', 'queued', 'owed' (in flight) or 'missing'}, or {'elsewhere', queue} when the job
---         waits in another queue than those declared
+-- returns {'ok', 'queued' or 'owed' (in flight), since when}, {'ok', 'missing'}, or {'elsewhere',
+--         queue} when the job waits in another queue than those declared
 local job = given.job
 local run = run_of(call('HGET', running, job))
-local reply = {'ok', run and 'owed' or 'queued'}
+local reply = {'ok', run and 'owed' or 'queued', stamp(now)}
 if call('HEXISTS', schedules, job) == 0 then return {'ok', 'missing'} end
-if is_repeated() then return reply end  -- it must not start a second run
+-- It must not start a second run.
+if is_repeated() then reply[3] = call('ZSCORE', requests, given.request) return reply end
 local waits_for, home = waiting_of(call('HGET', queued, job))
 if home and not queue[home] then return {'elsewhere', home} end
 

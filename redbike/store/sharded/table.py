@@ -118,6 +118,7 @@ TABLE: dict[str, dict[str, Route]] = {
         "unset_rows": merged(concat),
         "set_groups": merged(nothing),
         "run": _MANY,
+        "run_timed": _MANY,
         "cancel": _RUNS,
     },
     "links": {},
