@@ -111,7 +111,8 @@ class _Part:
         self._shard, self._listen, self._tell = shard, listen, tell
         self._states: dict[str, JobState] = {}  # that were read for many jobs together
         self._over = set[str]()  # jobs whose run is over, as a look has found out before its end was heard
-        self._looks_at = math.inf
+        self._looks_at = math.inf  # the next look at all of them
+        self._soon, self._soon_at = set[str](), math.inf  # those at which it looks before that, and when
         self._events: Events | None = self._begin()
 
     def _begin(self) -> Events:
@@ -143,22 +144,31 @@ class _Part:
     def _is_over(self) -> bool:
         if time.monotonic() >= self._looks_at:
             self._looks_at = time.monotonic() + LOOK_AGAIN
-            self._look()
+            self._look(list(self.coming))
+        elif time.monotonic() >= self._soon_at:
+            jobids = [jobid for jobid in self._soon if jobid in self.coming]
+            self._soon, self._soon_at = set(), math.inf
+            self._look(jobids)
         return not self.coming
 
     def _hear(self, event: PastRun | LogEntry) -> None:
         if isinstance(event, LogEntry):
-            if event.jobid in self.coming:
-                self._looks_at = -math.inf
+            if event.jobid in self.coming and event.action != "run":
+                self._look_soon(event.jobid)
         elif event.jobid in self.coming:
             # It reads what is kept only for a run that was lost, or has overrun.
             kept = (run for jobid in [event.jobid] for run in self._shard.journal.list_runs([jobid]))
             if self._find(self.coming[event.jobid], [event], kept):
                 self._end(event.jobid, event)
 
-    def _look(self) -> None:
+    def _look_soon(self, jobid: str) -> None:
+        # What has happened before is heard until then.
+        self._soon.add(jobid)
+        self._soon_at = min(self._soon_at, time.monotonic() + HEARD)
+
+    def _look(self, jobids: Sequence[str]) -> None:
         """Look for runs that are over, and have not been heard of: nobody tells that one has expired."""
-        for page in split(list(self.coming), PAGE):
+        for page in split(jobids, PAGE):
             # Before their runs: what has gone from its place meanwhile is among these.
             self._states = {state.jobid: state for state in self._shard.questions.inspect(page)}
             kept = defaultdict[str, list[PastRun]](list)
@@ -176,7 +186,7 @@ class _Part:
                 else:
                     # Its end is on the way, unless that was told while the server was away.
                     self._over.add(jobid)
-                    self._looks_at = time.monotonic() + HEARD
+                    self._look_soon(jobid)
 
     def _end(self, jobid: str, run: PastRun | None) -> None:
         del self.coming[jobid]
@@ -200,7 +210,8 @@ def print_ends(asked: AskedRuns, timezone: str) -> int:
             complain(said)
     for jobid, run in asked.wait():
         if run is None:
-            complain(f"{jobid}: it is not known to have run: it was withdrawn or cancelled, or its history is not kept")
+            why = "it was withdrawn or cancelled, or has expired, or its history is not kept"
+            complain(f"{jobid}: it is not known to have run: {why}")
         else:
             print(describe_line(make_line(run), clock), flush=True)
             if run.outcome == Outcome.RETRY:
