@@ -28,6 +28,8 @@ NO_LOGIN = "HELLO must be called"  # in the reply to a login without a password
 LOCK_TIMEOUT = 1.0  # seconds for which other threads may hold the lock of a queue
 UNUSED = 15.0  # seconds after which a connection is closed that no shard has used: so many are not needed any more
 LOOKS = 1.0  # seconds between two looks for those
+CROWDED = 5.0  # seconds for which a connection is tried again that a Unix socket has no place for
+NAP = 0.02  # seconds between these tries
 
 
 class Pool(redis.ConnectionPool):
@@ -42,6 +44,20 @@ class Pool(redis.ConnectionPool):
 
     def _begin(self) -> None:
         _renew_locks(self)
+
+    def get_connection(self, *arguments: Any, **options: Any) -> Any:
+        """Return a connection that nobody uses, which is connected. Raise `ConnectionError` for a silent server.
+
+        A Unix socket refuses at once what is more than its backlog, in which TCP would wait.
+        """
+        end = time.monotonic() + CROWDED
+        while True:
+            try:
+                return super().get_connection(*arguments, **options)
+            except ConnectionError as error:
+                if not isinstance(error.__context__, BlockingIOError) or time.monotonic() > end:
+                    raise
+            time.sleep(NAP)
 
     def retire(self) -> None:
         """Disconnect the idle connections now, and all others as soon as they are released."""
@@ -171,7 +187,7 @@ class LimitedPool(Pool, redis.BlockingConnectionPool):
     def get_connection(self, *arguments: Any, **options: Any) -> Any:
         """Return a connection that nobody uses, which is connected. Raise `ConnectionError` for a silent server."""
         try:
-            return super().get_connection(*arguments, **options)  # type: ignore[no-untyped-call]
+            return super().get_connection(*arguments, **options)
         except ConnectionError as error:
             if not isinstance(error.__context__, queue.Empty):
                 raise

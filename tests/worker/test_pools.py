@@ -1,7 +1,10 @@
 """As many connections as threads need, and a limit of the user's own that is told as what it is."""
 
 import resource
+import signal
+import subprocess
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,12 +13,21 @@ from redis.sentinel import Sentinel
 
 from redbike import Redbike, RoundRobin
 from redbike.connection.client import connect
+from redbike.connection.launcher import find_binary
 from redbike.errors import BadConfig, ServerError, Unreachable
+from tests.waiting import wait_until
 
 
 def hold(client, number):
     """Take that many connections."""
     return [client.connection_pool.get_connection() for _ in range(number)]
+
+
+def is_up(client):
+    try:
+        return client.ping()
+    except redis.ConnectionError:
+        return False
 
 
 @pytest.mark.parametrize("number", [100, pytest.param(1000, marks=pytest.mark.acceptance)])
@@ -37,6 +49,27 @@ def test_many_threads_set_jobs_with_one_redbike(client, prefix, server_url, numb
     kept = hold(bike.client, number)
     bike.client.close()
     assert len(kept) == number
+
+
+def test_a_unix_socket_with_a_short_backlog_is_connected_to_when_there_is_a_place(tmp_path, monkeypatch):
+    naps, sleep = [], time.sleep
+    monkeypatch.setattr("redbike.connection.pools.NAP", 0.0123)
+    monkeypatch.setattr(time, "sleep", lambda seconds: (naps.append(seconds), sleep(seconds)))
+    path = tmp_path / "redis.sock"
+    options = {"port": "0", "save": "", "unixsocket": str(path), "tcp-backlog": "1", "dir": str(tmp_path)}
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    with subprocess.Popen([find_binary(), *words], stdout=subprocess.DEVNULL) as server, ThreadPoolExecutor(8) as pool:
+        try:
+            client = connect(f"unix://{path}")
+            wait_until(lambda: is_up(client))
+            server.send_signal(signal.SIGSTOP)
+            answers = [pool.submit(client.ping) for _ in range(8)]
+            wait_until(lambda: 0.0123 in naps or any(answer.done() for answer in answers))
+            server.send_signal(signal.SIGCONT)
+            assert [answer.result(60) for answer in answers] == [True] * 8
+        finally:
+            server.send_signal(signal.SIGCONT)
+            server.kill()
 
 
 @pytest.mark.parametrize(
