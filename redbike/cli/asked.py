@@ -63,9 +63,8 @@ class AskedRuns:
         listens = list_listens(self._store)
         for number in dict.fromkeys(map(store.number_shard, jobids)):
             # It listens before anything can end.
-            part = _Part(self._store.shards[number], listens[number], self._told.put)
-            part.tell_outage, part.tell_return = partial(self._outage.begin, number), partial(self._outage.end, number)
-            self._parts[number] = part
+            listen = listens[number]
+            self._parts[number] = _Part(number, self._store.shards[number], listen, self._outage, self._told.put)
         states = {state.jobid: state for page in split(jobids, PAGE) for state in store.questions.inspect(page)}
         words = store.jobs.run_timed(jobids)
         for jobid, (_, since) in zip(jobids, words, strict=True):
@@ -103,12 +102,12 @@ class AskedRuns:
 class _Part:
     """The jobs of one shard whose runs are still to come. It listens from the beginning."""
 
-    tell_outage: Callable[[Unreachable], None]
-    tell_return: Callable[[], None]
-
-    def __init__(self, shard: Store, listen: Callable[..., Iterator[PastRun | LogEntry]], tell: Callable[..., None]):
+    def __init__(
+        self, number: int, shard: Store, listen: Callable[..., Iterator[PastRun | LogEntry]], outage: Outage,
+        tell: Callable[[EndedRun | Exception], None],
+    ) -> None:  # fmt: skip
         self.coming: dict[str, ComingRun] = {}
-        self._shard, self._listen, self._tell = shard, listen, tell
+        self._number, self._shard, self._listen, self._outage, self._tell = number, shard, listen, outage, tell
         self._states: dict[str, JobState] = {}  # that were read for many jobs together
         self._over = set[str]()  # jobs whose run is over, as a look has found out before its end was heard
         self._looks_at = math.inf  # the next look at all of them
@@ -130,13 +129,13 @@ class _Part:
             try:
                 if self._events is None:
                     self._events, self._looks_at = self._begin(), -math.inf
-                    self.tell_return()
+                    self._outage.end(self._number)
                 with closing(self._events) as events:
                     for event in events:
                         self._hear(event)
             except Unreachable as error:
                 self._events = None
-                self.tell_outage(error)
+                self._outage.begin(self._number, error)
                 time.sleep(RETRY)
             except Exception as error:
                 return self._tell(error)  # it is raised where it can be reported
@@ -156,8 +155,8 @@ class _Part:
             if event.jobid in self.coming and event.action != "run":
                 self._look_soon(event.jobid)
         elif event.jobid in self.coming:
-            # It reads what is kept only for a run that was lost, or has overrun.
-            kept = (run for jobid in [event.jobid] for run in self._shard.journal.list_runs([jobid]))
+            # Nothing of that is read, unless the run was lost, or has overrun.
+            kept = self._shard.journal.list_runs([event.jobid])
             if self._find(self.coming[event.jobid], [event], kept):
                 self._end(event.jobid, event)
 

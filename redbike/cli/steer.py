@@ -21,7 +21,7 @@ from redbike.loop.host_jobs import say_nowhere
 from redbike.queries.blackouts import describe_next
 from redbike.schedule.clock import Clock
 from redbike.store.enums import Event
-from redbike.store.patterns import Steered, check_pattern, expand, is_pattern
+from redbike.store.patterns import Steered, expand, is_pattern
 from redbike.store.store import Store
 from redbike.text.printable import name_number
 
@@ -70,7 +70,7 @@ def _run_failed(bike: Redbike, arguments: Arguments, run: Run) -> None:
 
 def _run_named(bike: Redbike, arguments: Arguments, run: Run) -> None:
     """Run jobs once now, and say of those that have failed whether that is a new try or a new run."""
-    named = [text for text in map(check_pattern, arguments["<JOBID>"]) if not is_pattern(text)]
+    named = [text for text in arguments["<JOBID>"] if not is_pattern(text)]
     states = {} if arguments["--dry-run"] else {each.jobid: each for each in bike.store.questions.inspect(named)}
     tries = find_tries(bike.store, states)
     note_pauses(bike, _steer_named(bike, arguments, run))
