@@ -247,6 +247,13 @@ def test_count_is_exact_or_refused():
         parse(weekly + "5000")
 
 
+@pytest.mark.parametrize("start", ["19700101", "99000101"])
+@pytest.mark.parametrize("rule", ["RRULE:FREQ=YEARLY", "RRULE:FREQ=YEARLY;BYDAY=MO,TU;BYSETPOS=1"])
+def test_a_count_that_the_calendar_does_not_reach_ends_nothing(start, rule):
+    endless, late = f"DTSTART:{start}T090000Z\n{rule}", instant("9998-06-01T00:00:00")
+    assert parse(f"{endless};COUNT=9000").next(late) == parse(endless).next(late) > late
+
+
 def test_an_exception_is_left_in_one_jump():
     rule = parse(
         "DTSTART:20260101T000000Z\nRRULE:FREQ=SECONDLY\nEXRULE:FREQ=SECONDLY;BYDAY=SA,SU\nEXRULE:FREQ=SECONDLY;BYHOUR=9"
