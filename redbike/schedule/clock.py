@@ -24,7 +24,7 @@ class Clock(NamedTuple):
     def format(self, moment: float) -> str:
         """Return an instant in local time, with the distance from UTC if that day has this hour twice."""
         # A blackout begins just before its second.
-        moment = min(max(round(moment, 3), 0.0), END_OF_TIME - 1)
+        moment = min(max(round(moment, 5), 0.0), END_OF_TIME - 1)
         try:
             local = datetime.fromtimestamp(moment, ZoneInfo(self.zone))
         except (ValueError, OverflowError):

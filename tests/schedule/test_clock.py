@@ -19,8 +19,9 @@ BERLIN = ZoneInfo("Europe/Berlin")
         (datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=BERLIN), "2026-10-25 02:30:00+01:00"),
         (datetime(2026, 10, 25, 3, 0, tzinfo=BERLIN), "2026-10-25 03:00:00"),
         (datetime(2026, 3, 29, 3, 0, tzinfo=BERLIN), "2026-03-29 03:00:00"),
+        (datetime(2026, 3, 29, 0, 59, 59, 999_600, BERLIN), "2026-03-29 00:59:59"),
         # A blackout begins just before its second.
-        (datetime(2026, 3, 29, 0, 59, 59, 999_600, BERLIN), "2026-03-29 01:00:00"),
+        (datetime(2026, 3, 29, 0, 59, 59, 999_999, BERLIN), "2026-03-29 01:00:00"),
         (datetime(2026, 3, 29, 1, 0, 0, 250_000, BERLIN), "2026-03-29 01:00:00"),
         (datetime(1970, 1, 1, 1, tzinfo=BERLIN), "1970-01-01 01:00:00"),
     ],
