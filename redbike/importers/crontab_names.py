@@ -16,6 +16,7 @@ GUARDS = {"test", "[", "[[", "cd", "command", "export", "if", "set", "sleep", "s
 WRAPPERS = {"then", "else", "do", "exec", "env", "nice", "ionice", "nohup", "sudo", "chronic", "setsid", "time", "!"}
 PARTS = re.compile(r"&&|\|\||[;|&(){}\n]")
 SUBSTITUTION = re.compile(r"\$\([^()]*\)")
+QUOTED = re.compile(r""" "(?:[^"\\]|\\.)*" | '[^']*' """, re.VERBOSE | re.DOTALL)
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 BEGINS = re.compile(r"[A-Za-z_/.~]", re.ASCII)
 PLAIN = re.compile(r"[A-Za-z_./~][A-Za-z_./~:-]*|[\w.~-]*/[\w./~:-]*", re.ASCII)  # hardly a password
@@ -60,12 +61,18 @@ def _find_words(command: str) -> list[str]:
     """Return the program of a command line and its first plain argument, as words of a name.
 
     A crontab may be readable by one user alone, and ids are shown to all. So what follows an option is left out, and so
-    is what has digits but is no path, and a URL: there may be a password in it.
+    are quoted phrases, what has digits but is no path, and a URL: there may be a password in it.
     """
-    parts = [words for words in map(_read_part, PARTS.split(SUBSTITUTION.sub("$", command))) if words]
+    command = QUOTED.sub(_hide_phrase, SUBSTITUTION.sub("$", command))
+    parts = [words for words in map(_read_part, PARTS.split(command)) if words]
     best = next((words for words in parts if words[0] not in GUARDS), parts[0] if parts else [])
     plain = (OTHERS.sub("-", PurePosixPath(word).name.lower()).strip("-") for word in _list_plain(best))
     return [word for word in plain if word][:MAX_WORDS]
+
+
+def _hide_phrase(quoted: re.Match[str]) -> str:
+    """Return a text in quotes, or ``$``, which is never shown, if its words would be taken for several."""
+    return " $ " if PARTS.search(quoted[0]) or len(quoted[0].split()) > 1 else quoted[0]
 
 
 def _list_plain(words: list[str]) -> Iterator[str]:
@@ -74,7 +81,7 @@ def _list_plain(words: list[str]) -> Iterator[str]:
         if not before:
             is_shown = BEGINS.match(word) is not None
         else:
-            is_shown = bool(PLAIN.fullmatch(word)) and "://" not in word and not is_value and before not in SPEAKS
+            is_shown = bool(PLAIN.fullmatch(word)) and "://" not in word and not is_value and words[0] not in SPEAKS
         if is_shown:
             yield word
 

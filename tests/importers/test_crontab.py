@@ -155,7 +155,10 @@ def test_an_id_depends_on_the_command_alone_unless_that_stands_twice():
         ("sshpass -p hunter2 ssh host", "sshpass-ssh"),
         ("curl -u admin:hunter https://host/hook/hunter", "curl"),
         ("mysql -uroot -p'hunter' sales", "mysql-sales"),
-        ("echo hunter | sudo -S x", "echo"),
+        ("echo admin hunter | sudo -S x", "echo"),
+        ('mysql -u root -p"open hunter" sales', "mysql-sales"),
+        ('curl -H "X-Token: hunter" /srv/x', "curl-x"),
+        ("sh -c 'cd /srv; run hunter'", "sh"),
         ("%", None),
     ],
 )
