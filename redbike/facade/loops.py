@@ -156,7 +156,11 @@ class Loops(Part):
                 passes.rest()
 
     def work_one(self) -> str | None:
-        """Take and work at most one job, without waiting; its id, or None when every queue was empty."""
+        """Take and work at most one job, without waiting; its id, or None when every queue was empty.
+
+        Raises `BadConfig` if there is no worker.
+        """
+        self._check_worker()
         with self.calls.run():
             with self._making:
                 one = self.one = self.one or self.equip(Worker(self.store, self.worker, self.settings))
@@ -165,15 +169,14 @@ class Loops(Part):
     def work(self, concurrency: int | None = None) -> None:
         """Work until halted or stopped, `concurrency` jobs at once; None is what the worker class says, or else one.
 
-        Raises `BadConfig` for another number than 1 to 1000.
+        Raises `BadConfig` for another number than 1 to 1000, and if there is no worker.
         """
         with self.calls.run() as stay:
             self.work_in(stay, concurrency)
 
     def work_in(self, stay: Stay, concurrency: int | None, event_loop: asyncio.AbstractEventLoop | None = None) -> None:
         """`work`, in a call that is counted already; coroutines run in `event_loop`, if it is given."""
-        if isinstance(self.worker, NoWorker):
-            raise BadConfig("no worker: the config names none, so give from_config() one to work jobs")
+        self._check_worker()
         concurrency = read_concurrency(self.worker) if concurrency is None else check_concurrency(concurrency)
         if stay.is_stopped or self._is_simulated(stay):
             return
@@ -224,6 +227,10 @@ class Loops(Part):
             yield store
         finally:
             store.scripts.close()
+
+    def _check_worker(self) -> None:
+        if isinstance(self.worker, NoWorker):
+            raise BadConfig("no worker: the config names none, so give from_config() one to work jobs")
 
     def _check_rights(self, role: str, needed: str) -> None:
         """Raise `ServerError` if the user lacks rights: a run would get lost when the first of them is needed."""

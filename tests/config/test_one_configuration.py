@@ -86,8 +86,11 @@ def test_without_a_worker_a_program_sets_and_looks_but_works_nothing(shell, here
     with Redbike.from_config() as bike:
         assert bike.set("a:A", "NOW")
         assert [job.queue for job in bike.jobs()] == ["work-A"]
-        with pytest.raises(BadConfig, match="no worker: the config names none"):
-            bike.work()
+        bike.dispatch_due()
+        for work in (bike.work, bike.work_one):
+            with pytest.raises(BadConfig, match="no worker: the config names none"):
+                work()
+        assert bike.tell("a:A")["status"].startswith("ENQ:")
 
 
 def test_a_bad_setting_in_the_environment_is_one_line(shell):
