@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings
+from redbike.loop.courses import Course
 from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.blackouts import Calendar
-from redbike.queries.courses import Course
 from redbike.queries.following.held import close_runs, find_held, follow_first, follow_paused
 from redbike.queries.following.streams import AGAIN, Stream
 from redbike.schedule.clock import Clock

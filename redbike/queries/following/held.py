@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from redbike.config.settings import Settings
 from redbike.errors import BadSchedule
+from redbike.loop.courses import Course, follow
 from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE
+from redbike.loop.outlook import Hold, Outlook
 from redbike.queries.blackouts import Calendar, Held
-from redbike.queries.courses import Course, follow
 from redbike.queries.following.streams import AGAIN, Closed, Stream
-from redbike.queries.outlook import Hold, Outlook
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.windows import HeldWindow
 from redbike.store.enums import Event

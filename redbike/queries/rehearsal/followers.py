@@ -10,13 +10,13 @@ from functools import partial
 from typing import NamedTuple
 
 from redbike.errors import BadSchedule
+from redbike.loop.courses import Course, follow
 from redbike.loop.occurrences import JUST_BEFORE
+from redbike.loop.outlook import Outlook, find_zone
 from redbike.queries.blackouts import Calendar
-from redbike.queries.courses import Course, follow
 from redbike.queries.following.family import Family, find_after
 from redbike.queries.following.held import gather, keeps_run
 from redbike.queries.following.streams import AGAIN, NEVER, Stream
-from redbike.queries.outlook import Outlook, find_zone
 from redbike.queries.rehearsal.outlook import Change, Rehearsal, Side
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule

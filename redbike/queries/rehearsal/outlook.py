@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from redbike.loop.courses import Course
 from redbike.loop.occurrences import JUST_BEFORE
+from redbike.loop.outlook import Outlook
 from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import QUARTER, Counting
-from redbike.queries.courses import Course
 from redbike.queries.following.held import close_runs
 from redbike.queries.following.streams import AGAIN
-from redbike.queries.outlook import Outlook
 from redbike.store.archived import read_duration
 from redbike.store.coming import ComingJob
 from redbike.store.enums import Skip

@@ -1,6 +1,6 @@
 """Rehearse an action: compute what jobs will run with it and without it, before anybody does it.
 
-Nothing is changed. `redbike.queries.courses` says what is presumed: runs take no time, and succeed. Jobs
+Nothing is changed. `redbike.loop.courses` says what is presumed: runs take no time, and succeed. Jobs
 that are not chosen are counted too, if they are few. In place of a job for every host, those on its hosts are computed.
 """
 
@@ -13,13 +13,13 @@ from zoneinfo import ZoneInfo
 
 from redbike.config.settings import Settings, check_zone
 from redbike.errors import BadConfig, BadSchedule
+from redbike.loop.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
 from redbike.loop.host_jobs import find_own, find_to_set
+from redbike.loop.outlook import Hold, Outlook, find_end, find_zone, list_holds
 from redbike.loop.requests import Request, Start, compute_cancellation, parse_to_set
 from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import MINUTE, Counting
-from redbike.queries.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
 from redbike.queries.following.family import list_all_followers
-from redbike.queries.outlook import Hold, Outlook, find_zone
 from redbike.queries.rehearsal.followers import LinkedJobs, Means, follow_if_good
 from redbike.queries.rehearsal.outlook import ACTIONS, QUEUE_ACTIONS, Capacity, Change, Rehearsal, Side
 from redbike.schedule.after import After
@@ -29,7 +29,6 @@ from redbike.store.every_host import is_base
 from redbike.store.inspected import JobState
 from redbike.store.namespace import PAGE
 from redbike.store.processes import Process
-from redbike.store.queue_limits import Pause
 from redbike.store.store import Store
 
 MOST_HOURS, MOST_JOBS, MOST_OTHERS = 24, 10_000, 5_000
@@ -167,7 +166,7 @@ class Rehearser:
         if is_held:
             # What came due during a pause is treated by that, so the pause is not left out: it ends now.
             return {**self._holds, name: [*holds[:-1], replace(holds[-1], until=self._now, ends_by_itself=False)]}
-        return {**self._holds, name: [*holds, Hold(self._now, _end_of(self._change.until), ends_by_itself=True)]}
+        return {**self._holds, name: [*holds, Hold(self._now, find_end(self._change.until), ends_by_itself=True)]}
 
     def _make_outlook(self, state: JobState, queue: str, holds: Mapping[str, Sequence[Hold]]) -> Outlook:
         return Outlook(state, self._settings, self._end, holds.get(queue, ()), holds.get("", ()))
@@ -235,22 +234,6 @@ class Rehearser:
                 counting.add(job)
         counting.finish()
         return counting
-
-
-def list_holds(pauses: Mapping[str, tuple[Pause | None, Pause | None]]) -> dict[str, list[Hold]]:
-    """Return from when until when queues are held, and everything: ""."""
-    return {
-        name: [
-            Hold(pause.since, _end_of(pause.until), ends_by_itself)
-            for pause, ends_by_itself in ((last, False), (present, True))
-            if pause
-        ]
-        for name, (last, present) in pauses.items()
-    }
-
-
-def _end_of(until: float | None) -> float:
-    return math.inf if until is None else until
 
 
 def find_capacities(processes: Sequence[Process], queues: Iterable[str]) -> dict[str, Capacity]:

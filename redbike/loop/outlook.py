@@ -1,7 +1,7 @@
 """What is known of a job that one looks ahead for: its state, the settings, and when its queue is held."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from redbike.config.settings import Settings, override
@@ -10,6 +10,7 @@ from redbike.loop.occurrences import JUST_BEFORE
 from redbike.schedule.kinds import Schedule
 from redbike.store.inspected import JobState
 from redbike.store.next_state import NextState
+from redbike.store.queue_limits import Pause
 from redbike.store.records import RetryState
 from redbike.store.run import Run
 from redbike.store.schedules import find_schedule
@@ -75,6 +76,23 @@ class Outlook:
     def schedule(self) -> Schedule:
         """The schedule of the job. Raise `BadSchedule`."""
         return find_schedule(self.state.jobid, self.state.schedule or "", self.state.options)
+
+
+def list_holds(pauses: Mapping[str, tuple[Pause | None, Pause | None]]) -> dict[str, list[Hold]]:
+    """Return from when until when queues are held, and everything: ""."""
+    return {
+        name: [
+            Hold(pause.since, find_end(pause.until), ends_by_itself)
+            for pause, ends_by_itself in ((last, False), (present, True))
+            if pause
+        ]
+        for name, (last, present) in pauses.items()
+    }
+
+
+def find_end(until: float | None) -> float:
+    """Return when a pause ends; infinite if it does not end by itself."""
+    return math.inf if until is None else until
 
 
 def find_zone(outlook: Outlook) -> str | None:

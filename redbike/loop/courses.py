@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from redbike.loop.changes import decide_again
 from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_expiry, give_up_expired, pass_late_ones
+from redbike.loop.outlook import Outlook, make_run, read_due
 from redbike.loop.policies import decide_done, decide_unwanted
 from redbike.loop.resuming import decide_resumed
-from redbike.queries.outlook import Outlook, make_run, read_due
 from redbike.schedule.moments import is_same_text
 from redbike.store.enums import Left, Skip
 from redbike.store.inspected import JobState
