@@ -80,7 +80,7 @@ def _explain(found: Backfill, clock: Clock, is_dry: bool) -> Iterable[str]:
     if found.done:
         yield f"{name_number(found.done, 'occurrence')} left out, because they have succeeded; --again runs them too"
     if found.busy:
-        yield f"{name_number(found.busy, 'occurrence')} left out, because they wait or run now"
+        yield f"{name_number(found.busy, 'occurrence')} left out: they wait, run or may still run by the schedule"
     if found.known_since is None:
         yield "no run of its schedule is known"
     elif found.known_since > found.start:

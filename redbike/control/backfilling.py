@@ -1,22 +1,26 @@
 """Backfill a job: run its occurrences of a range that is past, beside its schedule.
 
 They are those that the schedule of the job gives, oldest first. What has ended well is left out, as far as the runs
-that are kept and earlier backfills tell, and so is what waits or runs.
+that are kept and earlier backfills tell, and so is what waits or runs, or may still run by the policies of the job.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from redbike.config.options import find_all_of
+from redbike.config.settings import Settings
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, quoted
+from redbike.loop.courses import end_run, follow, resume
 from redbike.loop.occurrences import JUST_BEFORE
+from redbike.loop.outlook import Outlook, list_holds
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import MAX_TEXT
 from redbike.store.backfill import BackfillDetails, DoneRange, NewBackfill, describe_progress, make_jobid
 from redbike.store.backfills import MOST as MOST_FOLLOWERS
-from redbike.store.enums import Outcome
+from redbike.store.enums import Left, Outcome
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
 from redbike.store.names import check_known_jobid
@@ -31,6 +35,7 @@ MOST_RUNS = 100_000  # with those of what follows: one step ends them all
 MOST_BEGUN = 10_000  # of these at once: one step begins them
 MOST_AT_ONCE = 1000
 MOST_ADDED = 30  # characters that the schedule of a follower has more for each of its parents, and besides
+MOST_WALKED = 3  # runs that are computed one by one: only catchup = all has more, and runs all the rest
 TRIES = 5  # for a job that changes all the time
 
 
@@ -39,8 +44,9 @@ class Backfill:
     """A backfill that was begun, or would be. Times are epoch seconds.
 
     `dues` are the due times of its occurrences, oldest first. Of those in the range from `start` to `end`, `done` have
-    ended well and `busy` wait or run, so that they are left out. Before `known_since`, no run of its schedule is known
-    any more; None if none is known at all. `followers` are the jobs that run after it for each of these times.
+    ended well and `busy` wait or run, or may still by its policies, so that they are left out. Before `known_since`, no
+    run of its schedule is known any more; None if none is known at all. `followers` are the jobs that run after it for
+    each of these times.
     """
 
     jobid: str
@@ -61,7 +67,7 @@ class _Known:
     state: JobState
     schedule: Schedule
     done: frozenset[float]  # those that have ended well
-    busy: frozenset[float]  # those that wait or run
+    busy: frozenset[float]  # those that wait or run, or may still by the policies
     ranges: Sequence["_Range"]
     since: float | None  # the first due time of a run that is kept
 
@@ -103,16 +109,17 @@ def check_range(start: float, end: float, now: float, at_once: object, timezone:
 
 
 def plan(
-    store: Store, jobid: str, start: float, end: float, at_once: int, again: bool, timezone: str, alone: bool = False
-) -> tuple[Backfill, NewBackfill]:
+    store: Store, jobid: str, start: float, end: float, at_once: int, again: bool, settings: Settings,
+    alone: bool = False
+) -> tuple[Backfill, NewBackfill]:  # fmt: skip
     """Return the backfill of a range that was checked, and what is stored of it; nothing is changed.
 
     If the job is to run `alone`, what follows it is left out.
 
     Raise `NoSuchJob`, `BadJobId`, and `BadConfig` if there is nothing to run, or another backfill is under way.
     """
-    known = _read(store, jobid)
-    clock = Clock(known.state.now, timezone)
+    known = _read(store, jobid, settings)
+    clock = Clock(known.state.now, settings.timezone)
     under_way, _ = store.backfills.read(jobid)
     if under_way and not under_way["preparing"]:
         raise BadConfig(describe_busy(jobid, under_way))
@@ -138,11 +145,12 @@ def plan(
 
 
 def backfill(
-    store: Store, jobid: str, start: float, end: float, at_once: int, again: bool, timezone: str, alone: bool = False
-) -> Backfill:
+    store: Store, jobid: str, start: float, end: float, at_once: int, again: bool, settings: Settings,
+    alone: bool = False
+) -> Backfill:  # fmt: skip
     """Begin the backfill of a range that was checked, and return it. Raise what `plan` raises."""
     for _ in range(TRIES):
-        planned, new = plan(store, jobid, start, end, at_once, again, timezone, alone)
+        planned, new = plan(store, jobid, start, end, at_once, again, settings, alone)
         word, other = store.backfills.begin(new)
         if word == "ok":
             return planned
@@ -160,7 +168,7 @@ def describe_busy(jobid: str, other: BackfillDetails) -> str:
     return f"a backfill of {jobid!r} is under way: {describe_progress(other)}; redbike cancel ends it"
 
 
-def _read(store: Store, jobid: str) -> _Known:
+def _read(store: Store, jobid: str, settings: Settings) -> _Known:
     """Return what is known of a job that can have a backfill. Raise `NoSuchJob`, `BadJobId` and `BadConfig`."""
     [state] = store.questions.inspect([check_known_jobid(jobid)])
     if state.schedule is None:
@@ -173,19 +181,35 @@ def _read(store: Store, jobid: str) -> _Known:
     runs = list(store.journal.list_runs([jobid]))
     ranges = [_Range(jobid, found) for found in store.backfills.list_done(jobid)]
     since = min((run.due for run in runs), default=None)
-    return _Known(state, schedule, frozenset(_list_done(runs)), frozenset(_list_busy(state)), ranges, since)
+    busy = frozenset(_list_busy(store, state, settings))
+    return _Known(state, schedule, frozenset(_list_done(runs)), busy, ranges, since)
 
 
 def _list_done(runs: Iterable[PastRun]) -> Iterator[float]:
     return (run.due for run in runs if run.outcome == Outcome.OK)
 
 
-def _list_busy(state: JobState) -> Iterator[float]:
-    """Yield the due times of what waits or runs of a job by its schedule."""
-    tried = RetryState.parse(state.retry_state).due
-    run, waiting = state.run, state.waiting
-    places = run.due if run else None, waiting.due if waiting else None, tried, state.held, state.due
-    return (due for due in places if due is not None)
+def _list_busy(store: Store, state: JobState, settings: Settings) -> Iterator[float]:
+    """Yield the due times of what waits or runs of a job by its schedule, and of what may still run by its policies.
+
+    Nobody knows whether a run in flight succeeds or is tried again, and whether a pause of its job ends before that.
+    Each of these counts, so that nothing runs twice. It is as if pauses ended now.
+    """
+    found = list_holds(store.queue_limits.list_pauses())
+    names = state.waiting.queue if state.waiting else store.name_queue(state.jobid), ""
+    own, common = ([replace(each, until=min(each.until, state.now)) for each in found.get(name, ())] for name in names)
+    outlook, states = Outlook(state, settings, math.inf, own, common, MOST_WALKED), [state]
+    if run := state.run:
+        yield run.due
+        states.append(end_run(outlook, run)[0])
+        if not (run.was_set or run.next.startswith(Left.ANEW)):
+            tried = RetryState(tries=1, due=run.due, after=RetryState.parse(state.retry_state).after)
+            states.append(replace(state, running="", paused="", timeline=state.now, retry_state=tried.format()))
+    for each in states:
+        course = (resume if each.pause else follow)(replace(outlook, state=each))
+        yield from course.dues
+        if len(course.dues) == MOST_WALKED:
+            yield from outlook.schedule.list_due(course.dues[-1], state.now)
 
 
 def _explain_nothing(jobid: str, start: float, end: float, done: int, busy: int, clock: Clock) -> str:
@@ -193,7 +217,8 @@ def _explain_nothing(jobid: str, start: float, end: float, done: int, busy: int,
     if not done and not busy:
         return f"nothing to run: {jobid!r} has no occurrence {span}"
     why = [f"{done:,} {'has' if done == 1 else 'have'} succeeded (--again runs them again)"] if done else []
-    why += [f"{busy:,} waits or runs now"] if busy else []
+    waits = "waits, runs" if busy == 1 else "wait, run"
+    why += [f"{busy:,} {waits} or may still run by the schedule"] if busy else []
     return f"nothing to run: of the occurrences of {jobid!r} {span}, {', '.join(why)}"
 
 

@@ -84,11 +84,10 @@ class Control(Part):
         first, last = read_instant("start", start), read_instant("end", end)
         if first is None or last is None:
             raise TypeError("backfill() needs a start and an end")
-        zone = self.settings.timezone
-        until = check_range(first, last, self.store.timeline.read_clock(), at_once, zone)
+        until = check_range(first, last, self.store.timeline.read_clock(), at_once, self.settings.timezone)
         if dry_run:
-            return plan(self._noted, jobid, first, until, at_once, again, zone, alone)[0]
-        return backfill(self._noted, jobid, first, until, at_once, again, zone, alone)
+            return plan(self._noted, jobid, first, until, at_once, again, self.settings, alone)[0]
+        return backfill(self._noted, jobid, first, until, at_once, again, self.settings, alone)
 
     def pause(
         self, *patterns: str, until: InstantLike | None = None, reason: str = "",

@@ -79,7 +79,7 @@ def test_the_schedule_changes_before_it_is_begun(redbike, monkeypatch):
         return begin(new)
 
     monkeypatch.setattr("redbike.store.backfills.Backfills.begin", change)
-    assert len(backfill(bike.store, "a", START - HOUR, START, 1, False, "UTC").dues) == 3
+    assert len(backfill(bike.store, "a", START - HOUR, START, 1, False, Settings()).dues) == 3
     bike.run_due()
     assert [hour for _, hour in ran] == [-1, -0.5, 0]
 

@@ -135,7 +135,7 @@ def test_what_is_run_again_by_hand_is_left_out_while_it_waits(redbike):
     bike.run_due(reraise=False)
     fixed.append(True)
     bike.run(make_jobid("a", START - HOUR))
-    with pytest.raises(BadConfig, match=r"2 have succeeded .*, 1 waits or runs now"):
+    with pytest.raises(BadConfig, match=r"2 have succeeded .*, 1 waits, runs or may still run by the schedule"):
         bike.backfill("a", START - 2 * HOUR, START)
     bike.run_due()
     assert [hour for _, hour in ran].count(-1) == 2
@@ -254,7 +254,7 @@ def test_others_run_theirs_beside_it(redbike):
     bike.backfill("b", START - HOUR, START)
     other = Store(bike.client, "other", RoundRobin("A").queue_for).at(START)
     Setter(other, Settings()).set("a", HOURLY)
-    assert len(backfill(other, "a", START - HOUR, START, 1, False, "UTC").dues) == 2
+    assert len(backfill(other, "a", START - HOUR, START, 1, False, Settings()).dues) == 2
     bike.run_due()
     assert (len(ran), other.backfills.read("a")[0]["left"]) == (8, 1)
     assert is_clean(bike)

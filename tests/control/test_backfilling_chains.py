@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from redbike import BadConfig, BadJobId, StopWork, UnsetJob
+from redbike import BadConfig, BadJobId, Settings, StopWork, UnsetJob
 from redbike.control.backfilling import backfill
 from redbike.queries.why.past import Reasons
 from redbike.store.backfill import make_jobid
@@ -162,7 +162,7 @@ def test_an_occurrence_that_is_cancelled_or_unset_takes_with_it_what_waits_for_i
 def test_the_log_has_each_job_of_a_chain_once_however_it_is_reached(redbike):
     bike, _ = make(redbike)
     start(bike, 1, dry_run=True)
-    backfill(bike.store.noted_as("ada"), "extract", START - DAY, START - DAY, 1, False, "UTC", False)
+    backfill(bike.store.noted_as("ada"), "extract", START - DAY, START - DAY, 1, False, Settings(), False)
     assert sorted(entry.jobid for entry in bike.log() if entry.action == "backfill") == sorted(["extract", *NIGHT])
 
 
