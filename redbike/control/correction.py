@@ -12,13 +12,13 @@
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from redbike.config.options import parse_options
+from redbike.config.settings import Settings, override
 from redbike.errors import RedbikeError
-from redbike.loop.occurrences import COUNT_LIMIT
+from redbike.loop.occurrences import COUNT_LIMIT, find_first_due
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED, END_OF_TIME
 from redbike.schedule.parser import parse_stored
@@ -26,7 +26,6 @@ from redbike.store.enums import Event, Left, Skip
 from redbike.store.inspected import JobState
 from redbike.store.inspection.jobs import find_place, follows_as_set, list_places, waits_in_vain, was_stopped
 from redbike.store.inspection.listing import get_home, get_own_queue
-from redbike.store.jobs import Due
 from redbike.store.records import RetryState, RunRecord, Status, Waiting, format_time
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
@@ -34,20 +33,17 @@ from redbike.text.group_names import is_group
 
 TAG = re.compile(r"[!-~]+", re.ASCII)  # what a record can contain
 
-FirstDue = Callable[[Schedule, str, float, float], Due]
-
 
 class Correction:
     """Computes the correct state of jobs of `store`.
 
     If only the schedule of a job is left, its occurrences count from `since` (epoch seconds).
-    ``first_due(schedule, options, since, now)`` is when a job is due, by the policy for missed occurrences.
     """
 
-    def __init__(self, store: Store, since: float, first_due: FirstDue) -> None:
+    def __init__(self, store: Store, since: float, settings: Settings) -> None:
         self._store = store
         self._since = since
-        self._first_due = first_due
+        self._settings = settings
 
     def apply(self, state: JobState) -> JobState:
         """Return `state` as it should be: unchanged if it is well, or if only the user can repair it."""
@@ -70,7 +66,7 @@ class Correction:
             return replace(_take_from_queues(state), timeline=None)
         home = get_home(state.waiting) or self._find_list(state)
         if home:
-            return _put_in_queue(state, home, read_event(state)[1])
+            return self._put_in_queue(state, home, read_event(state)[1])
         if state.timeline is not None:
             held_from_queue = state.held is not None and read_event(state)[0] == Event.ENQ
             event = Event.ENQ if held_from_queue else Event.TML
@@ -136,8 +132,15 @@ class Correction:
             return replace(state, status=_set_event(state, Event.STP))
         home = get_own_queue(self._store, state.jobid)
         if due <= state.now and home and not state.pause:
-            return _put_in_queue(state, home, due)
+            return self._put_in_queue(state, home, due)
         return replace(state, timeline=due, status=_set_event(state, Event.TML))
+
+    def _put_in_queue(self, state: JobState, home: str, due: float) -> JobState:
+        queued = state.queued or Waiting(due, home).format()
+        if not state.queued and (expires := override(self._settings, state.options).expires):
+            # A dispatcher looks whether it really expires.
+            state = replace(state, expires_at=due + expires)
+        return replace(_correct_lists(state, home), queued=queued, timeline=None, status=_set_event(state, Event.ENQ))
 
     def _find_due(self, schedule: Schedule, state: JobState, event: str, moment: float) -> tuple[float | None, int]:
         """Return when a job that is nowhere is due (None: never again), and how many occurrences that misses."""
@@ -149,7 +152,7 @@ class Correction:
         if schedule.is_awaiting or schedule.is_for_hosts:
             return AWAITED, 0
         since = moment if event == Event.TML else min(self._since, now)
-        due = self._first_due(schedule, state.options, since, now)
+        due = find_first_due(schedule, since, now, override(self._settings, state.options))[0]
         if due == "now" or (event == Event.TML and schedule.next(since) is None):
             # No occurrence was left: it waited for the end of a pause.
             return now, 0
@@ -225,14 +228,6 @@ def _put_in_flight(state: JobState) -> JobState:
     return replace(
         _take_from_queues(state), running=run.format(), timeline=timeline, status=_set_event(state, Event.WRK)
     )
-
-
-def _put_in_queue(state: JobState, home: str, due: float) -> JobState:
-    queued = state.queued or Waiting(due, home).format()
-    if not state.queued and (expires := parse_options(state.options).get("expires")):
-        # A dispatcher looks whether it really expires.
-        state = replace(state, expires_at=due + float(expires))
-    return replace(_correct_lists(state, home), queued=queued, timeline=None, status=_set_event(state, Event.ENQ))
 
 
 def _take_from_queues(state: JobState) -> JobState:

@@ -13,7 +13,8 @@ need, and removes those of a tag without runs.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from redbike.control.correction import Correction, FirstDue, describe_changes
+from redbike.config.settings import Settings
+from redbike.control.correction import Correction, describe_changes
 from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import (
     check_tag,
@@ -34,12 +35,12 @@ TRIES = 5  # for a job that changes all the time; one that is well is not tried 
 
 
 class Repair:
-    """Repairs the jobs of `store`; for `since` and `first_due` see `Correction`."""
+    """Repairs the jobs of `store`; for `since` see `Correction`."""
 
-    def __init__(self, store: Store, since: float, first_due: FirstDue) -> None:
+    def __init__(self, store: Store, since: float, settings: Settings) -> None:
         self.store = store
         self.since = since
-        self.correction = Correction(store, since, first_due)
+        self.correction = Correction(store, since, settings)
 
     def run(self) -> Iterator[tuple[str, bool]]:
         """Yield for each job and key that is wrong a line on what was done, and whether it is well now."""

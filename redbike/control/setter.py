@@ -13,16 +13,14 @@ from itertools import islice
 from typing import Any, Unpack
 
 from redbike.config.options import JobOptions, OptionChanges, read_changes
-from redbike.config.settings import Settings, check_zone, override
+from redbike.config.settings import Settings, check_zone
 from redbike.control.pairs import Pair, Wanted, read_pair
 from redbike.control.remarks import describe_owner, describe_waiting, log_if_due, log_if_spent
 from redbike.errors import BadJobId, BadSchedule, NoSuchJob, ServerError
 from redbike.loop.every_host import EveryHost
 from redbike.loop.host_jobs import check_unset
-from redbike.loop.occurrences import find_first_due
 from redbike.loop.requests import Request, Start, check_base, parse_to_set
 from redbike.loop.steps import log_set
-from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.schedule.parser import parse_stored
@@ -30,7 +28,7 @@ from redbike.store.agreed import Neighbours
 from redbike.store.backfill import check_stored
 from redbike.store.enums import Event
 from redbike.store.every_host import is_base
-from redbike.store.jobs import Due, JobToSet, Refused, explain_refusal
+from redbike.store.jobs import JobToSet, Refused, explain_refusal
 from redbike.store.names import check_jobid
 from redbike.store.namespace import STEP
 from redbike.store.processes import Takers
@@ -168,10 +166,6 @@ class Setter:
         now, dispatched = self.store.timeline.read_dispatched()
         since = now if dispatched is None or is_ahead(dispatched, now) else dispatched
         return self.start.compute(None, since)
-
-    def compute_first_due(self, schedule: Schedule, options: str, since: float, now: float) -> Due:
-        """Return when a job with these options is due first whose occurrences count from `since`, by ``catchup``."""
-        return find_first_due(schedule, since, now, override(self.settings, options))[0]
 
     def _set_chunk(
         self, chunk: list[Wanted], after: float | None, tz: str | None, wants_run: bool

@@ -157,7 +157,7 @@ class Maintenance(Part):
         """
 
         def repair(shard: Store) -> Iterator[tuple[str, bool]]:
-            return Repair(shard, self._setter.compute_repair_start(), self._setter.compute_first_due).run()
+            return Repair(shard, self._setter.compute_repair_start(), self._setter.settings).run()
 
         return chain(_ask_each(self._noted, repair), repair_unknown(self._noted), repair_uncounted(self._noted))
 

@@ -357,15 +357,18 @@ def test_what_has_no_due_times_of_its_own_does_not_expire_also_when_somebody_ask
 # What is damaged
 
 
-def test_repair_removes_a_timer_of_no_job_and_sets_that_of_what_it_enqueues_again(client, store, prefix, pass_at):
-    bike = Redbike(Quiet("A"), prefix=prefix, redis_config=client)
+@pytest.mark.parametrize(("settings", "option"), [({}, WAIT), ({"expires": WAIT}, None)])
+def test_repair_removes_a_timer_of_no_job_and_sets_that_of_what_it_enqueues_again(
+    client, store, prefix, pass_at, settings, option
+):
+    bike = Redbike(Quiet("A"), prefix=prefix, redis_config=client, **settings)
     store.client.zadd(store.keys.timers, {f"expires:{JOB}": NOON})
     assert list(bike.fsck()) == [f"{JOB!r}: it has no schedule, but is to be forgotten, or to expire"]
     [line] = repaired(bike)
     assert line.endswith(" -- repaired: no timer to expire")
     assert timers(store) == []
-    put(store)
-    pass_at(NOON)
+    put(store, settings=settings, expires=option)
+    pass_at(NOON, **settings)
     store.client.delete(store.keys.timers, store.keys.queued, store.keys.queue(QUEUE))
     repaired(bike)
     assert state(store).waits_until == NOON + WAIT

@@ -129,7 +129,7 @@ def test_whatever_is_found_what_is_wanted_is_well(server_url, examples):
     corrections = []
     for catchup in ("last", "none", "all"):
         bike = Redbike(Once("A"), "pure", server_url, catchup=catchup)
-        corrections.append(Correction(bike.store, NOW - 1000, bike._maintenance._setter.compute_first_due))
+        corrections.append(Correction(bike.store, NOW - 1000, bike.settings))
     bounds = settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     bounds(given(found=FOUND, correction=st.sampled_from(corrections))(what_is_wanted_is_well))()
 
@@ -631,7 +631,7 @@ def test_a_repair_is_committed_only_if_nothing_has_changed(bike):
     bike.set("job:A", "NOW")
     give(bike, "DEL .work-A")
     found = state_of(bike)
-    wanted = Correction(bike.store, 0.0, bike._maintenance._setter.compute_first_due).apply(found)
+    wanted = Correction(bike.store, 0.0, bike.settings).apply(found)
     assert bike.store.upkeep.repair([(found, wanted)])[0] is True
     assert bike.store.upkeep.repair([(found, wanted)])[0] is False, "the same request again"
     assert bike.client.llen(bike.store.keys.queue(QUEUE)) == 1
@@ -659,7 +659,7 @@ def test_an_entry_that_is_gone_meanwhile_is_not_recorded(bike):
     bike.set("job:A", "NOW")
     give(bike, "DEL .queued")
     found = state_of(bike)
-    wanted = Correction(bike.store, 0.0, bike._maintenance._setter.compute_first_due).apply(found)
+    wanted = Correction(bike.store, 0.0, bike.settings).apply(found)
     give(bike, "DEL .work-A")
     assert bike.store.upkeep.repair([(found, wanted)]) == [False]
     repaired(bike)
