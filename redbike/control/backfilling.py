@@ -80,7 +80,7 @@ class _Range:
     """The occurrences that a backfill has run."""
 
     def __init__(self, jobid: str, found: DoneRange) -> None:
-        self._found = found
+        self._found, self.begun = found, found.begun
         try:
             self._schedule: Schedule | None = find_schedule(jobid, found.schedule, found.options)
         except BadSchedule:
@@ -126,7 +126,8 @@ def plan(
     found = list(islice(known.schedule.list_due(max(0.0, start) - JUST_BEFORE, end), MOST + 1))
     if len(found) > MOST:
         raise BadConfig(f"bad range: {jobid!r} has more than {MOST:,} occurrences in it")
-    own, own_busy = _list_own(store, jobid, [due for due in found if due not in known.busy])
+    begun = min((each.begun for each in known.ranges), default=math.inf)
+    own, own_busy = _list_own(store, jobid, [due for due in found if due not in known.busy], begun)
     all_busy = known.busy | own_busy
     busy = [due for due in found if due in all_busy]
     rest = [due for due in found if due not in all_busy]
@@ -256,14 +257,16 @@ def _find_there(store: Store, jobid: str, ids: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _list_own(store: Store, jobid: str, dues: Sequence[float]) -> tuple[set[float], set[float]]:
+def _list_own(store: Store, jobid: str, dues: Sequence[float], begun: float) -> tuple[set[float], set[float]]:
     """Return those of `dues` whose jobs of an earlier backfill are still there: which ended well, and wait or run.
 
-    Raise `BadJobId` if the id of an occurrence is too long, or that of another job.
+    The runs before `begun`, when the first backfill that is known began, do not count: the job was unset since. Raise
+    `BadJobId` if the id of an occurrence is too long, or that of another job.
     """
     ids = {make_jobid(jobid, due): due for due in dues}
     found = _find_there(store, jobid, list(ids))
-    done = {ids[run.jobid] for run in store.journal.list_runs(found) if run.outcome == Outcome.OK}
+    runs = store.journal.list_runs(found)
+    done = {ids[run.jobid] for run in runs if run.outcome == Outcome.OK and run.started >= begun}
     # As those that were run again by hand.
     states = (state for page in split(found, PAGE) for state in store.questions.inspect(page))
     return done, {ids[each.jobid] for each in states if each.run or each.waiting or each.held or each.due}

@@ -47,6 +47,7 @@ class DoneRange(NamedTuple):
     schedule: str
     options: str  # as they were stored
     bad: frozenset[float]  # those that have not ended well
+    begun: float  # when it began
 
 
 @dataclass(slots=True)
@@ -180,4 +181,5 @@ def _read_range(found: Found) -> DoneRange:
     last = float(found["to"]) if found.get("to") else float("-inf")
     if unknown := found.get("unknown"):
         last = min(last, float(unknown) - 1e-6)
-    return DoneRange(float(found["from"]), last, str(found.get("schedule")), str(found.get("options") or ""), bad)
+    texts = str(found.get("schedule")), str(found.get("options") or "")
+    return DoneRange(float(found["from"]), last, *texts, bad, float(found["since"]))

@@ -76,6 +76,19 @@ def test_none_runs_twice_that_has_ended_well_and_what_has_failed_runs_again(redb
     assert [hour for _, hour in ran] == [-2, -1, 0]
 
 
+def test_what_has_succeeded_before_the_job_was_unset_runs_again(redbike):
+    bike, ran = make(redbike)
+    for _ in range(2):
+        start(bike, 1)
+        bike.run_due(bike.now + 1)
+        bike.unset("a")
+    assert ran == [("a", -1), ("a", 0)] * 2
+    bike.set("a", HOURLY)
+    bike.backfill("a", START, START)
+    bike.run_due()
+    assert bike.backfill("a", START - HOUR, START, dry_run=True).done == 1
+
+
 def test_runs_of_the_schedule_count_too_and_so_does_what_waits(redbike):
     bike, _ = make(redbike)
     bike.set("a", HOURLY)
