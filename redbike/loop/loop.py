@@ -125,7 +125,7 @@ class Loop:
 
     def goes_on(self) -> bool:
         """Look whether there was a HALT, and tell whether the loop is to go on."""
-        if not self.stopping.is_set():
+        if not self.is_told:
             self.check_halt(self.store.signals.read_all())
         return not self.stopping.is_set()
 
@@ -188,7 +188,8 @@ class Loop:
 
     def check_halt(self, signals: Mapping[str, str]) -> None:
         """Stop if one of `signals`, by prefix, is a HALT that was given after this process had started."""
-        if has_new_halt(self.signals_at_start, signals) and not self.stopping.is_set():
+        # One that stops to replace itself is to stop for good.
+        if has_new_halt(self.signals_at_start, signals) and not self.is_told:
             log.info("halted")
             self.is_told = True
             child.report(child.HALTED)

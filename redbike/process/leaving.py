@@ -62,7 +62,7 @@ def is_enabled() -> bool:
     return _process == os.getpid()
 
 
-def leave(last: Callable[[], object], begins_again: bool = False) -> NoReturn:
+def leave(last: Callable[[], object], begins_again: Callable[[], bool]) -> NoReturn:
     """Call `last`, wait for it for at most `LAST_WORDS` seconds, and end this process, or begin it anew."""
 
     def finish() -> None:
@@ -83,10 +83,11 @@ def leave(last: Callable[[], object], begins_again: bool = False) -> NoReturn:
         finish()
     else:
         thread.join(LAST_WORDS)
-    if begins_again and _begin_again:
+    is_wanted = begins_again()
+    if is_wanted and _begin_again:
         with contextlib.suppress(OSError):
             _begin_again()
-    os._exit(STUCK if begins_again else 0)
+    os._exit(STUCK if is_wanted else 0)
 
 
 def cover(until: float) -> None:

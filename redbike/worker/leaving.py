@@ -76,7 +76,7 @@ class Leaving:
     def replace_if_wanted(self) -> None:
         """Begin this process anew if it has stopped for that: all has come to its end meanwhile."""
         if self._is_replacing and not self._loop.is_told:
-            leaving.leave(lambda: None, begins_again=True)
+            leaving.leave(self._look_for_halt, self._begins_again)
 
     def _see_to_it(self) -> None:
         while not self._loop.stopping.wait(3600.0):
@@ -100,8 +100,17 @@ class Leaving:
             first()
             self._heartbeat.give_back()
             self._sign_off()
+            self._look_for_halt()
 
-        leaving.leave(last, begins_again=self._is_replacing and not self._loop.is_told)
+        leaving.leave(last, self._begins_again)
+
+    def _look_for_halt(self) -> None:
+        # Begun anew, the process would take it for an old one.
+        if self._is_replacing:
+            self._loop.goes_on()
+
+    def _begins_again(self) -> bool:
+        return self._is_replacing and not self._loop.is_told
 
     def _hand_back(self) -> None:
         log.warning(

@@ -1,5 +1,6 @@
 """Workers: their order of queues, how runs end, heartbeats, and several at once."""
 
+import os
 import threading
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import pytest
 from redbike.config.settings import Settings
 from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, UnsetJob
 from redbike.loop.worker_class import RoundRobin
+from redbike.process.leaving import STUCK
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.processes import ProcessRecord
@@ -50,6 +52,20 @@ def test_round_robin_names_queues_by_what_follows_the_last_colon():
 def test_bad_queues_are_refused(initstring):
     with pytest.raises(ValueError, match="bad queue"):
         RoundRobin(initstring)
+
+
+@pytest.mark.parametrize(("is_halted", "ends"), [(False, ["begun anew", STUCK]), (True, [0])])
+def test_a_worker_that_replaces_itself_does_not_begin_anew_after_a_halt(store, monkeypatch, is_halted, ends):
+    found = []
+    monkeypatch.setattr("redbike.process.leaving._process", os.getpid())
+    monkeypatch.setattr("redbike.process.leaving._begin_again", lambda: found.append("begun anew"))
+    monkeypatch.setattr(os, "_exit", found.append)
+    worker = Worker(store, Acting(), Settings())
+    worker.leaving.consider_replacing([SimpleNamespace()], 1)
+    if is_halted:
+        store.signals.halt()
+    worker.leaving.replace_if_wanted()
+    assert found == ends
 
 
 def test_a_worker_that_is_stuck_in_a_job_with_a_no_break_space_is_known(store, monkeypatch):
