@@ -196,7 +196,9 @@ class Presence:
             if time.monotonic() - self._seen_at >= INTERVAL or not self._is_current():
                 try:
                     self._update()
-                except Unreachable:
+                    # Where one job runs at once, nobody else looks for a HALT meanwhile.
+                    self._loop.goes_on()
+                except RedbikeError:
                     pause = RETRY
 
     def _update(self) -> None:

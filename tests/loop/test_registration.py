@@ -20,6 +20,7 @@ from redbike.store.run import Poll
 from redbike.store.scripts import Scripts
 from redbike.store.workers import FORGOTTEN, INTERVAL, KEPT, Workers
 from redbike.text.printable import MAX_HOST, name_host
+from redbike.worker.current import current_run
 from redbike.worker.worker import Worker
 from tests.loops import Acting, beside, join, start
 from tests.proc import children_of
@@ -377,6 +378,19 @@ def test_a_busy_worker_is_seen_and_its_runs_lead_to_it(bike, monkeypatch, concur
         wait_until(lambda: bike.workers()[0].seen > first.seen + 0.2)
         enough.set()
         wait_until(lambda: bike.workers()[0].jobs == ())
+
+
+def test_a_worker_hears_of_a_halt_while_its_only_slot_is_taken(bike, monkeypatch):
+    monkeypatch.setattr(presence, "INTERVAL", 0.1)
+    monkeypatch.setattr(presence, "LATENESS", 0.05)
+    begun = threading.Event()
+    bike.worker.act = lambda jobid: begun.set() or wait_until(lambda: current_run().stopping)
+    bike.set("job:A", "NOW")
+    with beside(bike.store, bike.work):
+        assert begun.wait(60)
+        bike.control("HALT")
+        wait_until(lambda: bike.runs("job:A"))
+    assert bike.runs("job:A")[0].outcome == "ok"
 
 
 def test_a_registration_that_is_refused_holds_up_nothing(bike, caplog):
