@@ -198,12 +198,13 @@ class Loop:
             self.store.signals.pass_on()
 
     def _stop(self, number: int) -> None:
-        name = signal.Signals(number).name
-        log.info("%s: stopping after the current job; a second signal after %g s stops at once", name, AGAIN)
         self.is_told = True
         self.stopping.set()
         # In a thread: what the signal has interrupted may hold a lock.
         _thread.start_new_thread(self.when_stopping, ())
+        # Last: it may wait for the reader of the log.
+        name = signal.Signals(number).name
+        log.info("%s: stopping after the current job; a second signal after %g s stops at once", name, AGAIN)
 
     def _end_now(self, number: int) -> None:
         assert self._abort is not None

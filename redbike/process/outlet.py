@@ -7,13 +7,17 @@
 
 import contextlib
 import io
+import logging
 import os
+import select
 import signal
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TextIO
 
 from redbike.process.child import RUNNING
 from redbike.process.streams import is_final, replace_by_null, write_when_ready
@@ -63,8 +67,15 @@ class Outlet(io.TextIOBase):
     all lines are dropped.
     """
 
-    def __init__(self, descriptor: int, limit: int = 4 * 1024 * 1024) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        limit: int = 4 * 1024 * 1024,
+        encoding: str = "utf-8",
+        errors: str = "backslashreplace",
+    ) -> None:
         self._descriptor = descriptor
+        self._encoding, self._errors = encoding, errors
         self._limit = limit
         self._lines: deque[bytes] = deque()
         self._size = self._dropped = 0
@@ -84,9 +95,14 @@ class Outlet(io.TextIOBase):
             self._changed.notify()
 
     def write(self, text: str) -> int:
-        """Add whole lines: log handlers call this."""
-        for line in text.removesuffix("\n").split("\n"):
-            self.put(line.encode(errors="backslashreplace"))
+        """Write whole lines, at once if that does not block: log handlers call this."""
+        data = text.encode(self._encoding, self._errors)
+        # At once, so that what this process prints next comes after it.
+        while data and not self._size and _is_ready(self._descriptor):
+            self._write(data[: select.PIPE_BUF])
+            data = data[select.PIPE_BUF :]
+        for line in data.removesuffix(b"\n").split(b"\n") if data else ():
+            self.put(line)
         return len(text)
 
     def close(self, patience: float = 1.0) -> None:
@@ -134,6 +150,47 @@ class Outlet(io.TextIOBase):
         except OSError as error:
             if is_final(error):
                 replace_by_null(self._descriptor)
+
+
+def _is_ready(descriptor: int) -> bool:
+    """Tell whether `select.PIPE_BUF` bytes can be written without blocking."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return bool(poll.poll(0))
+
+
+@contextlib.contextmanager
+def open_outlets() -> Iterator[Outlet]:
+    """Yield an outlet for standard output. Meanwhile log handlers write to outlets, so that logging never blocks.
+
+    Those that a program has for a file of its own do not: one that rotates it needs the file.
+    """
+    sys.stdout.flush()
+    output = _open(sys.stdout)
+    errors = output if os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()) else _open(sys.stderr)
+    outlets = {sys.stdout.fileno(): output, sys.stderr.fileno(): errors}
+    streams = [each for each in logging.getLogger().handlers if isinstance(each, logging.StreamHandler)]
+    handlers = {each: outlets[number] for each in streams if (number := _find_descriptor(each.stream)) in outlets}
+    before = [each.setStream(outlet) for each, outlet in handlers.items()]
+    try:
+        yield output
+    finally:
+        for handler, stream in zip(handlers, before, strict=True):
+            handler.setStream(stream)
+        for outlet in {output, errors}:
+            outlet.close()
+
+
+def _open(stream: TextIO) -> Outlet:
+    return Outlet(stream.fileno(), encoding=stream.encoding, errors=stream.errors or "strict")
+
+
+def _find_descriptor(stream: Any) -> int | None:
+    try:
+        return int(stream.fileno())
+    except (AttributeError, OSError, ValueError):
+        # A file that is not open yet, or what is no file.
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,15 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from redbike.errors import BadConfig, RedbikeError
 from redbike.process import watchdog
 from redbike.process.child import HALTED, NAME, RUNNING, STOP, SUPERVISED
 from redbike.process.leaving import AGAIN, name_signal
-from redbike.process.outlet import BAD_INPUT, End, Outlet, Reader
+from redbike.process.outlet import BAD_INPUT, End, Outlet, Reader, open_outlets
 from redbike.process.signals import SignalHandlers
 
 log = logging.getLogger("redbike")
@@ -50,38 +48,8 @@ def supervise(
     Raise `BadConfig` if a child cannot begin, with its reason.
     """
     supervisor = _Supervisor(commands, environment, is_halted, tags, last)
-    with _open_outlets() as supervisor.outlet:
+    with open_outlets() as supervisor.outlet:
         return supervisor.run()
-
-
-@contextlib.contextmanager
-def _open_outlets() -> Iterator[Outlet]:
-    """Yield an outlet for standard output. Meanwhile log handlers write to outlets, so that logging never blocks.
-
-    Those that a program has for a file of its own do not: one that rotates it needs the file.
-    """
-    sys.stdout.flush()
-    output = Outlet(sys.stdout.fileno())
-    errors = output if os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()) else Outlet(sys.stderr.fileno())
-    outlets = {sys.stdout.fileno(): output, sys.stderr.fileno(): errors}
-    streams = [each for each in logging.getLogger().handlers if isinstance(each, logging.StreamHandler)]
-    handlers = {each: outlets[number] for each in streams if (number := _find_descriptor(each.stream)) in outlets}
-    before = [each.setStream(outlet) for each, outlet in handlers.items()]
-    try:
-        yield output
-    finally:
-        for handler, stream in zip(handlers, before, strict=True):
-            handler.setStream(stream)
-        for outlet in {output, errors}:
-            outlet.close()
-
-
-def _find_descriptor(stream: Any) -> int | None:
-    try:
-        return int(stream.fileno())
-    except (AttributeError, OSError, ValueError):
-        # A file that is not open yet, or what is no file.
-        return None
 
 
 class _Supervisor:

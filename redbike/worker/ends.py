@@ -88,11 +88,11 @@ class Ends:
 
     def end_overrun(self, run: Run) -> None:
         """End a run that has outlived its deadline; its `work` may go on, but its end will change nothing."""
+        settings = self._settings_for(run)
+        self._commit(run, decide_overrun(run, settings, run.now()), settings)
         # What was cancelled has not failed.
         level = logging.INFO if run.cancelled else logging.ERROR
         log.log(level, "%s: overran its timeout of %g s", run.jobid, run.timeout)
-        settings = self._settings_for(run)
-        self._commit(run, decide_overrun(run, settings, run.now()), settings)
 
     def _commit(self, run: Run, next_state: NextState, settings: Settings, answer: Answer | None = None) -> Answer:
         answer, next_state = commit(self._store, run, next_state, settings, answer)

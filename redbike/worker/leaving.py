@@ -187,9 +187,10 @@ def hand_back(
 def _hand_back_to(shard: Store, left: Left, settings_for: Callable[[Run], Settings]) -> None:
     for run, next_state in left.ended:
         commit(shard, run, next_state, settings_for(run))
-    for run in left.begun:
-        answer, _ = commit(shard, run, decide_handed_back(run), settings_for(run))
-        if answer.word == "ok":
-            log.warning("%s: handed back, as its worker is ended", run.jobid)
+    ends = [(run, commit(shard, run, decide_handed_back(run), settings_for(run))[0]) for run in left.begun]
     for tag in dict.fromkeys(run.tag for run in left.waiting):
         shard.runs.release([run for run in left.waiting if run.tag == tag])
+    # Last: it may wait for the reader of the log.
+    for run, answer in ends:
+        if answer.word == "ok":
+            log.warning("%s: handed back, as its worker is ended", run.jobid)

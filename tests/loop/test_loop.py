@@ -1,5 +1,6 @@
 """How a loop waits: it blocks for wake-ups, and says of an outage at once, again once a minute, and when it is over."""
 
+import logging
 import os
 import signal
 import threading
@@ -15,7 +16,7 @@ from redbike.loop import loop
 from redbike.loop.loop import Loop
 from redbike.loop.wakeup import Wakeup
 from redbike.loop.worker_class import RoundRobin
-from redbike.process import leaving
+from redbike.process import leaving, signals
 from redbike.process.signals import StopFlag
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import LEASE
@@ -85,6 +86,21 @@ def test_an_outage_lets_a_process_live_that_runs_nothing_and_is_suspended(
 
 ROUNDS = 3
 JOBS = make_module("with open('ran.log', 'a') as file: print(jobid, file=file)")
+
+
+def test_a_signal_and_an_overrun_count_before_a_log_that_nobody_reads(worker, monkeypatch):
+    done = []
+    monkeypatch.setattr(logging.getLogger("redbike"), "info", lambda *_: done.append(worker.loop.stopping.is_set()))
+    with worker.loop.handle_signals():
+        assert signals.tell(signal.SIGTERM)
+    set_job(worker.store, "job:A", "NOW", "now")
+    [run] = take_many(worker.store, [("work-A", 1.0)], [1], "tag", 1)
+    monkeypatch.setattr(
+        logging.getLogger("redbike.worker"), "log", lambda *_: done.append(worker.store.runs.heartbeat([run]))
+    )
+    wait_until(lambda: run.now() > run.deadline)
+    worker.ends.end_overrun(run)
+    assert done == [True, ["stale"]]
 
 
 @pytest.fixture

@@ -1,9 +1,12 @@
 """Lines that are cut, and an outlet, which drops what nobody reads; also one that is closed from its own thread."""
 
+import contextlib
+import logging
 import os
+import sys
 import threading
 
-from redbike.process.outlet import LINE_LIMIT, Lines, Outlet
+from redbike.process.outlet import LINE_LIMIT, Lines, Outlet, open_outlets
 
 
 def test_an_outlet_may_be_closed_by_its_own_thread():
@@ -73,3 +76,26 @@ def test_an_outlet_whose_reader_never_reads_is_given_up():
     outlet.put(b"x" * 1_000_000)
     outlet.close(patience=0.2)
     os.close(read)
+
+
+def test_what_is_logged_comes_between_what_is_printed_and_never_waits(monkeypatch):
+    reader, writer = os.pipe()
+    with open(writer, "w", buffering=1, encoding="latin-1") as stream, open(reader, "rb", buffering=0) as file:
+        monkeypatch.setattr(sys, "stdout", stream)
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setattr(logging.getLogger(), "handlers", [logging.StreamHandler(stream)])
+        with open_outlets():
+            for number in range(3):
+                logging.error("caf\u00e9 %d %s", number, "x" * 6000)
+                print("printed", number)
+            lines = [line.split()[:2] for line in file.read(65536).splitlines()]
+            assert lines == [[word, b"%d" % number] for number in range(3) for word in (b"caf\xe9", b"printed")]
+            os.set_blocking(writer, False)
+            with contextlib.suppress(BlockingIOError):
+                while os.write(writer, b"y" * 4096):
+                    pass
+            os.set_blocking(writer, True)
+            logging.error("nobody reads it yet")
+            received = b""
+            while b"nobody reads it yet" not in received:
+                received += file.read(65536)

@@ -92,6 +92,16 @@ def test_a_reader_that_stalls_costs_no_job_and_no_memory(jobs):
     os.close(reader)
 
 
+def test_a_worker_whose_output_nobody_reads_ends_what_overruns_and_stops(jobs):
+    reader, writer = os.pipe()
+    worker = start(jobs, "work", "jobs:Worker('A')", output=writer)
+    assert jobs.bike.set("flood:A", "NOW", timeout=1)
+    wait_until(lambda: status_of(jobs, "flood:A") == "DIE")
+    worker.terminate()
+    assert worker.wait(timeout=60) == 0
+    os.close(reader)
+
+
 def memory_of(pid):
     with open(f"/proc/{pid}/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
