@@ -61,9 +61,10 @@ have the same key in a section of their own.
 - ``on-failure``: a command line that runs after a run that has failed, overran, or lost its worker, but not before a
   retry. It has the output of the run as its standard input, and the variables REDBIKE_OUTCOME (``failed``,
   ``overrun`` or ``lost``) and REDBIKE_ERROR besides those of the command. It delays no job, and is ended after 60
-  seconds. A lost run has no output. It runs in the folder of the command, or in ``/`` if that is missing. For a job
-  without a command, that of ``[*]`` runs: after a lost run, and once for each job that no worker of its queue has a
-  command for. REDBIKE_OUTCOME is ``missing`` then. Each worker that has left the job runs it.
+  seconds; a worker that stops waits 20 seconds for it. A lost run has no output. It runs in the folder of the
+  command, or in ``/`` if that is missing. For a job without a command, that of ``[*]`` runs: after a lost run, and once
+  for each job that no worker of its queue has a command for. REDBIKE_OUTCOME is ``missing`` then. Each worker that has
+  left the job runs it.
 - ``backoff``: the pause after exit status 75 with ``CONTINUE``, in seconds or as ``5m``. The default is 60 seconds.
 
 Blanks at the ends of a value are not part of it. ``json.`` before a key means that the value is a JSON string, and so

@@ -15,6 +15,7 @@ from redbike.commands.start import open_input
 from redbike.errors import CommandFailed
 from redbike.store.enums import Outcome
 from redbike.store.run import Run
+from redbike.worker.notify import ON_FAILURE
 
 log = logging.getLogger("redbike.commands")
 
@@ -39,7 +40,9 @@ def start(command: Command, run: Run, outcome: str, error: str, output: bytes) -
     if not _free.acquire(blocking=False):
         log.error("%s: on-failure did not run, because %d such commands run already", run.jobid, MOST)
         return
-    threading.Thread(target=_run, args=(command, run, outcome, error, output), name="redbike-on-failure").start()
+    given = command, run, outcome, error, output
+    # The thread that calls ``ended`` is a daemon, and a new one would be one, too: the exit of Python ends the command.
+    threading.Thread(target=_run, args=given, name=ON_FAILURE + run.jobid, daemon=False).start()
 
 
 def _run(command: Command, run: Run, outcome: str, error: str, output: bytes) -> None:

@@ -45,6 +45,7 @@ log = logging.getLogger("redbike.worker")
 LONG = 30.0  # seconds after which a call that goes on is mentioned in the log
 REST = 2.0  # seconds at least between two polls of the outbox
 STOP_TIMEOUT = 10.0  # seconds that a worker that stops waits for a call
+ON_FAILURE = "redbike-on-failure of "  # the beginning of the names of such threads, before the id of a job
 
 
 @dataclass(frozen=True, slots=True)

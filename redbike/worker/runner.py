@@ -34,6 +34,7 @@ from redbike.text import printable
 from redbike.worker.coroutines import Coroutines, Ending
 from redbike.worker.current import enter_run
 from redbike.worker.hooks import Hooks
+from redbike.worker.notify import ON_FAILURE
 from redbike.worker.raised import RaisedErrors
 from redbike.worker.saving import pack_result
 
@@ -92,7 +93,9 @@ class Runner:
 
     def list_left_threads(self) -> list[tuple[threading.Thread, str]]:
         """Return the threads that jobs have left and for which Python waits at its exit, and the ids of these jobs."""
-        return [(thread, jobid) for thread, jobid in self._left.items() if thread.is_alive()]
+        own = [thread for thread in threading.enumerate() if thread.name.startswith(ON_FAILURE)]
+        left = [(thread, jobid) for thread, jobid in self._left.items() if thread.is_alive()]
+        return left + [(thread, thread.name.removeprefix(ON_FAILURE)) for thread in own]
 
     def stop(self) -> None:
         """End the thread for coroutines."""

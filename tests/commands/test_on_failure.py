@@ -9,14 +9,22 @@ import pytest
 
 import redbike.commands.on_failure
 from redbike.commands.worker import Commands
+from redbike.config.settings import Settings
 from redbike.facade.redbike import Redbike
+from redbike.loop.pings import Pings
+from redbike.loop.worker_class import RoundRobin
 from redbike.store.keys import NOTIFIES
+from redbike.worker.runner import Runner
 from tests.commands.conftest import HOURLY, over_when_ready
 from tests.loops import make_worker
 from tests.verbs import set_job, take_many
 from tests.waiting import wait_until
 
 SAY = '{ echo "$REDBIKE_JOBID|$REDBIKE_OUTCOME|$REDBIKE_ERROR"; cat; } > said.new; mv said.new said'
+
+
+def list_threads():
+    return Runner(RoundRobin("A"), Settings(), Pings()).list_left_threads()
 
 
 @pytest.fixture
@@ -115,9 +123,23 @@ def test_it_does_not_delay_the_end_of_the_run(fails, tmp_path):
     assert said.read_text() == "go\n"
 
 
+def test_a_process_that_ends_waits_for_it_and_names_it(fails, tmp_path):
+    wait_until(lambda: not list_threads())
+    os.mkfifo(tmp_path / "limits")
+    # As the thread that calls ``ended``.
+    given = {"args": ("false",), "kwargs": {"on_failure": "read line < limits"}}
+    thread = threading.Thread(target=fails, **given, daemon=True)
+    thread.start()
+    thread.join()
+    [(left, jobid)] = list_threads()
+    assert (jobid, left.daemon) == ("x:A", False)
+    (tmp_path / "limits").write_text("go\n")
+    wait_until(lambda: not list_threads())
+
+
 def test_not_too_many_run_at_once(fails, caplog, monkeypatch):
     # One of an earlier test would give back what it has not taken.
-    wait_until(lambda: not [each for each in threading.enumerate() if each.name == "redbike-on-failure"])
+    wait_until(lambda: not list_threads())
     monkeypatch.setattr(redbike.commands.on_failure, "_free", threading.BoundedSemaphore(1))
     redbike.commands.on_failure._free.acquire()
     fails("false")
