@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import IO
 
-from redbike.text.printable import escape, escape_lines
+from redbike.text.printable import escape
 from redbike.worker.live import Tap
 
 log = logging.getLogger("redbike.commands")
@@ -29,12 +29,6 @@ MAX_WAIT = 1e6  # seconds, as a poll takes milliseconds in 32 bits
 PIECE = re.compile(rb"[^\n]{0,%d}\n|[^\n]{%d}" % (LINE_LIMIT, LINE_LIMIT))
 MASK = b"***"
 LEAST = 4  # bytes of a secret: a shorter text is also part of much else
-
-
-def show_end(tail: bytes, size: int) -> str:
-    """Return the last `size` bytes of an output in lines that are safe to show."""
-    shown = "\n".join(escape_lines(tail[-size:])).encode()
-    return shown[-size:].decode(errors="ignore")
 
 
 class Output:

@@ -4,7 +4,6 @@ import logging
 import math
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
 from redbike.commands import on_failure
@@ -12,7 +11,7 @@ from redbike.commands.env_file import read_variables
 from redbike.commands.environment import open_environment, remove_files
 from redbike.commands.file import Command, list_commands
 from redbike.commands.job_lock import hold_lock, make_name
-from redbike.commands.output import Output, show_end
+from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
 from redbike.commands.reloading import CommandFile
 from redbike.commands.shell import read_command
@@ -37,7 +36,6 @@ from redbike.worker.notify import End
 log = logging.getLogger("redbike.commands")
 
 NO_TIMEOUT = 1e9  # seconds: the longest timeout that a queue may have
-MOST_OUTPUTS = 1000  # of failed runs that have not been told yet
 
 
 class Commands(Checkable, RoundRobin):
@@ -68,7 +66,6 @@ class Commands(Checkable, RoundRobin):
             raise BadConfig(f"bad file name {filename!r:.80}: a text such as 'commands.ini' is needed")
         self._filename = filename
         self._groups: dict[tuple[str, str], tuple[ProcessGroup, float]] = {}  # and their graces, by tag and job id
-        self._outputs: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # of runs that have failed, in the same way
         self._output_size = 0  # the setting
         self.use_folder(os.getcwd())
 
@@ -136,6 +133,7 @@ class Commands(Checkable, RoundRobin):
         with hold_lock(name, deadline, own, lambda: run.cancelled, lambda: bool(run.stopping)) as lock:
             variables = read_variables(command.env_file)
             run.tap = tap = Tap(own)
+            run.output_size = kept
             with (
                 open_environment(command, jobid, run, variables, deadline - time.monotonic()) as env,
                 start_command(command, env, lock) as group,
@@ -147,11 +145,9 @@ class Commands(Checkable, RoundRobin):
         tap.close()
         run.usage = group.process.usage
         if kept:
-            run.output, run.output_size = show_end(output.tail, kept), kept
+            run.output = tap.show(kept)
         if run.cancelled:
             raise CommandFailed("it was cancelled")
-        if not is_in_time or group.process.returncode not in command.success:
-            self._keep_output(run, command, output)
         if not is_in_time:
             raise Overrun(f"not done after {seconds:g} s", "\n".join(escape_lines(output.tail)))
         return check_status(command, group.process.returncode, output, parse_stored(run.schedule).allows_pause)
@@ -187,10 +183,9 @@ class Commands(Checkable, RoundRobin):
         return self._hear if self._tells else None
 
     def _hear(self, run: Run, end: End) -> None:
-        output = self._outputs.pop((run.tag, run.jobid), b"")
         if end.event in on_failure.FAILED:
             error = end.error or (on_failure.LOST if end.event is Outcome.LOST else "")
-            self._start_on_failure(run, end.event.value, error, output)
+            self._start_on_failure(run, end.event.value, error, run.tap.printed if run.tap else b"")
 
     def tell_missing(self, run: Run, why: str) -> None:
         """Hear that no worker has a command for the job of `run`, so that it does not run."""
@@ -202,13 +197,6 @@ class Commands(Checkable, RoundRobin):
         command = known.commands.get(shell.get_taker(run.base), known.common)
         if command.on_failure:
             on_failure.start(command, run, outcome, error, output)
-
-    def _keep_output(self, run: Run, command: Command, output: Output) -> None:
-        """Keep the output for ``on-failure``, until the end of the run is told."""
-        if command.on_failure:
-            self._outputs[run.tag, run.jobid] = output.tail
-            while len(self._outputs) > MOST_OUTPUTS:
-                self._outputs.popitem(last=False)
 
     def abort(self) -> None:
         """End every command that runs, and its children, within about a second: this process is about to end."""

@@ -166,7 +166,7 @@ def decide_overrun(run: Run, settings: Settings, now: float) -> NextState:
 
 
 def _decide_late(run: Run, error: str, settings: Settings, now: float) -> NextState:
-    failure = make_failure(run, error, "", now)
+    failure = make_failure(run, error, "", now, run.tap.show(MAX_OUTPUT) if run.tap else "")
     if settings.on_timeout == "requeue":
         retry_state = _format_next_try(run, run.failures, losses=0)
         decided = NextState("due", due=run.due, why="overrun", retry_state=retry_state, retried=True)

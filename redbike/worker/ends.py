@@ -89,6 +89,9 @@ class Ends:
     def end_overrun(self, run: Run) -> None:
         """End a run that has outlived its deadline; its `work` may go on, but its end will change nothing."""
         settings = self._settings_for(run)
+        if run.tap and run.output_size:
+            # Its command still runs.
+            run.output = run.tap.show(run.output_size)
         self._commit(run, decide_overrun(run, settings, run.now()), settings)
         # What was cancelled has not failed.
         level = logging.INFO if run.cancelled else logging.ERROR

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from redbike.errors import RedbikeError
 from redbike.store.live import LiveOutput
 from redbike.store.run import Run
+from redbike.text.printable import escape_lines
 
 log = logging.getLogger("redbike.worker")
 
@@ -22,29 +23,34 @@ LAST = 1.0  # seconds for what waits to be sent when a command has ended
 
 
 class Tap:
-    """What a command prints. Shut, it costs nothing."""
+    """What a command prints, and its end. Shut, it costs nothing."""
 
     def __init__(self, jobid: str) -> None:
         self.jobid = jobid
         self.left_out = 0  # bytes
         self._lock = threading.Lock()
-        self._printed = b""  # the end of all so far
+        self.printed = b""  # the end of all so far
         self._publisher: LivePublisher | None = None  # None: it is shut
 
     def feed(self, text: bytes, printed: bytes) -> None:
         """Take what was printed just now; `printed` ends with it."""
         with self._lock:
-            self._printed = printed
+            self.printed = printed
             if self._publisher:
                 self._publisher.put(self, text)
+
+    def show(self, size: int) -> str:
+        """Return the last `size` bytes of all so far, in lines that are safe to show."""
+        shown = "\n".join(escape_lines(self.printed[-size:])).encode()
+        return shown[-size:].decode(errors="ignore")
 
     def open(self, publisher: "LivePublisher") -> None:
         """Send from now on, and first the end of what was printed before."""
         with self._lock:
             if self._publisher is None:
                 self._publisher = publisher
-                if self._printed:
-                    publisher.put(self, self._printed[-BEFORE:])
+                if self.printed:
+                    publisher.put(self, self.printed[-BEFORE:])
 
     def shut(self) -> None:
         """Send no more."""

@@ -7,7 +7,7 @@ from redbike.store.keys import Keys
 from tests.cli.refused import check_refused
 from tests.commands.conftest import over_when_ready
 from tests.pages import find_block, run_line
-from tests.waiting import wait_until
+from tests.waiting import SLOWNESS, wait_until
 
 
 @pytest.fixture
@@ -87,6 +87,17 @@ def test_the_option_comes_before_the_key_and_that_before_the_setting(run):
             continue
         with pytest.raises(NoResult):
             bike.output("x:A")
+
+
+def test_what_was_printed_is_kept_if_the_timeout_of_the_job_is_over_before_the_command(run, tmp_path):
+    said = tmp_path / "said"
+    line = "trap 'sleep 0.3; exit 1' TERM; echo one; sleep 300 & wait"
+    bike = run(line, f"output = 9\non-failure = cat > {said}.new; mv {said}.new {said}", timeout=SLOWNESS)
+    [failure] = bike.failures()
+    assert (failure["error"], failure["output"]) == (f"overran its timeout of {SLOWNESS:g} s", "one")
+    assert bike.output("x:A") == "one"
+    wait_until(said.exists)
+    assert said.read_text() == "one\n"
 
 
 def test_as_many_are_kept_as_runs_and_a_mebibyte_of_a_job(run, client):
