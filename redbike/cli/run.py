@@ -20,7 +20,7 @@ from redbike.loop.queues import Queues
 from redbike.loop.worker_class import check_worker, read_concurrency
 from redbike.process import leaving, streams, supervisor, watchdog
 from redbike.process.child import SUPERVISED, watch_parent
-from redbike.process.outlet import Outlet, open_outlets
+from redbike.process.outlet import Outlet, log_without_waiting
 from redbike.text.printable import name_number
 from redbike.worker.loader import check_spec, load_early, load_worker
 
@@ -40,7 +40,7 @@ def dispatch(arguments: Arguments, config: Config) -> None:
     streams.forgive_output()
     if schedules:
         load_rows(bike, schedules, after)
-    with open_outlets():
+    with log_without_waiting():
         bike.dispatch(after, ping_url=ping_url)
 
 
@@ -59,7 +59,7 @@ def work(arguments: Arguments, config: Config) -> int:
         handler = load_worker(spec, config.folder)
         watch_parent()
         bike = open_when_up(config, handler)
-        with open_outlets():
+        with log_without_waiting():
             bike.work(concurrency)
         return DONE
     return _supervise(_make_worker_commands(arguments, processes), arguments, open_when_up(config, NoWorker()))

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -179,6 +180,12 @@ def open_outlets() -> Iterator[Outlet]:
             handler.setStream(stream)
         for outlet in {output, errors}:
             outlet.close()
+
+
+def log_without_waiting() -> AbstractContextManager[object]:
+    """Let log handlers write to outlets, but not where a program has put what is no file in place of its output."""
+    is_file = None not in (_find_descriptor(sys.stdout), _find_descriptor(sys.stderr))
+    return open_outlets() if is_file else contextlib.nullcontext()
 
 
 def _open(stream: TextIO) -> Outlet:

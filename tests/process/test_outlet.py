@@ -1,12 +1,13 @@
 """Lines that are cut, and an outlet, which drops what nobody reads; also one that is closed from its own thread."""
 
 import contextlib
+import io
 import logging
 import os
 import sys
 import threading
 
-from redbike.process.outlet import LINE_LIMIT, Lines, Outlet, open_outlets
+from redbike.process.outlet import LINE_LIMIT, Lines, Outlet, log_without_waiting, open_outlets
 
 
 def test_an_outlet_may_be_closed_by_its_own_thread():
@@ -99,3 +100,11 @@ def test_what_is_logged_comes_between_what_is_printed_and_never_waits(monkeypatc
             received = b""
             while b"nobody reads it yet" not in received:
                 received += file.read(65536)
+
+
+def test_a_program_may_put_what_is_no_file_in_place_of_the_output(monkeypatch):
+    text = io.StringIO()
+    monkeypatch.setattr(logging.getLogger(), "handlers", [logging.StreamHandler(text)])
+    with contextlib.redirect_stdout(text), log_without_waiting():
+        logging.error("as before")
+    assert text.getvalue() == "as before\n"
