@@ -10,7 +10,7 @@ from redbike.config.settings import Settings
 from redbike.loop.occurrences import JUST_BEFORE, decide_next, keep_failed
 from redbike.loop.policies import Why, decide_rescheduled
 from redbike.schedule.parser import is_one_off
-from redbike.store.enums import Left, Outcome
+from redbike.store.enums import Left, Outcome, Skip
 from redbike.store.next_state import Answer, NextState
 from redbike.store.records import RetryState
 from redbike.store.run import Run
@@ -44,7 +44,8 @@ def _decide_changed(run: Run, next_state: NextState, changed: Answer, settings: 
     # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
     run = replace(run, schedule=changed.detail, options=changed.options, after=max(run.due, run.start))
     decided = decide_rescheduled(run, settings, now, why=next_state.why, failure=next_state.failure)
-    return replace(decided, left=changed.left, retried=next_state.retried, outcome=next_state.outcome)
+    kept = {name: getattr(next_state, name) for name in ("retried", "outcome", "given_up")}
+    return replace(decided, left=changed.left, **kept)
 
 
 def _give_up_retry(next_state: NextState) -> NextState:
@@ -52,6 +53,9 @@ def _give_up_retry(next_state: NextState) -> NextState:
     if next_state.failed_try is not None:
         outcome = Outcome.FAILED if next_state.outcome == Outcome.RETRY else next_state.outcome
         return replace(next_state, retried=False, failure=next_state.failed_try, outcome=outcome)
+    if next_state.outcome is None and next_state.place == "due":
+        # Its worker has left it.
+        return replace(next_state, given_up=Skip.WITHDRAWN)
     # Its worker has asked for another run, or was to stop: it has neither failed nor succeeded.
     return replace(next_state, outcome=Outcome.CANCELLED) if next_state.outcome == Outcome.RETRY else next_state
 

@@ -150,7 +150,7 @@ def find_expiry(run: Run, schedule: Schedule, settings: Settings) -> float | Non
 
 def give_up_expired(run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState:
     """Decide for a job whose occurrence has not begun in time: at its next one after `now`."""
-    next_state = decide_next(run, schedule, settings, now, retried=True, outcome=None, has_expired=True)
+    next_state = decide_next(run, schedule, settings, now, retried=True, outcome=None, given_up=Skip.EXPIRED)
     next_state = keep_failed(next_state, run.failed)
     if next_state.due is None and (schedule.runs_once or run.was_asked_for):
         # It never ran: its due time is kept, as `lua/skip.lua` keeps it.

@@ -29,16 +29,19 @@ class NextState:
     late: int = 0  # occurrences that were skipped because they were late by more than their grace
     expired: int = 0  # occurrences that were skipped because they would not begin in time
     stops: bool = False  # its schedule is STOP from now on, and a run that is owed comes first
-    has_expired: bool = False  # that of the run is skipped for this, too
+    given_up: Skip | None = None  # why that of the run is skipped, too
     outcome: Outcome | None = Outcome.OK  # of the run; None if it has not begun, and is counted as skipped
     error: str = ""  # one line
 
     @property
     def skipped(self) -> dict[Skip, int]:
         """How many occurrences are skipped, by reason."""
-        numbers = (self.missed, self.overlapped, self.late, self.paused, self.expired + self.has_expired)
+        numbers = (self.missed, self.overlapped, self.late, self.paused, self.expired)
         reasons = (Skip.MISSED, Skip.RUNNING, Skip.LATE, Skip.PAUSED, Skip.EXPIRED)
-        return {reason: number for reason, number in zip(reasons, numbers, strict=True) if number}
+        found = {reason: number for reason, number in zip(reasons, numbers, strict=True) if number}
+        if self.given_up:
+            found[self.given_up] = found.get(self.given_up, 0) + 1
+        return found
 
 
 EndedRun = tuple[Run, NextState]

@@ -230,16 +230,11 @@ class BatchRunner:
             if batch.has_source:
                 # The server may not have run what it was sent: it did not know the script, or its slot had moved.
                 self._source.end([], patience=LEASE)
-            words = self._source.release(rest, patience=LEASE) if rest else []
+            if rest:
+                self._source.release(rest, patience=LEASE)
         except RedbikeError as error:
             jobs = name_number(len(rest), "job")
             log.error("%s: cannot be ended or handed back, so they will count as lost: %s", jobs, error)
-            return
-        kept = [run for run, word in zip(rest, words, strict=True) if word == "kept"]
-        for run in kept:
-            self._heartbeat.add(run)
-        batch.watched = batch.watched + kept
-        batch.todo.extend(kept)
 
 
 def _drain(pop: Callable[[], T]) -> list[T]:

@@ -11,7 +11,7 @@ from redbike.errors import RedbikeError
 from redbike.loop.changes import decide_again
 from redbike.loop.loop import Loop
 from redbike.loop.pings import Pings
-from redbike.loop.policies import decide_overrun
+from redbike.loop.policies import decide_left, decide_overrun
 from redbike.store.next_state import Answer, EndedRun, NextState
 from redbike.store.run import Run
 from redbike.store.scripts import Reply
@@ -74,10 +74,6 @@ class Ends:
             log.error("ended runs cannot be archived: %s", error)
 
     def _follow_up_one(self, run: Run, next_state: NextState, answer: Answer) -> None:
-        if answer.word == "overrun" and run.was_in_time:
-            # Redis was away, and has heard of it late.
-            answer = self._store.runs.end(run, next_state, late=time.monotonic() - run.over)
-            self._notify([(run, next_state)], [answer])
         if answer.word in ("changed", "overrun"):
             answer = self._commit(run, next_state, self._settings_for(run), answer)
         if answer.word == "ok":
@@ -125,14 +121,29 @@ def commit(
 
     `answer` is what the script has said already, if it was asked. Return what it says in the end, and to what.
     """
-    decided = next_state
+    decided, late = next_state, 0.0
     answer = answer or store.runs.end(run, next_state)
     while answer.word in ("changed", "overrun"):
-        if answer.word == "overrun":
+        if answer.word == "overrun" and run.was_in_time and not late:
+            # Redis was away, and has heard of it late.
+            late = time.monotonic() - run.over
+            answer = store.runs.end(run, decided, late)
+        elif answer.word == "overrun":
             decided = next_state = decide_overrun(run, settings, run.now())
             answer = store.runs.end(run, decided)
         else:
             # From how the run itself has ended: what was computed for the last change need not hold for this one.
             decided = decide_again(run, next_state, answer, settings, run.now())
-            answer = store.runs.end(replace(run, schedule=answer.detail), decided)
+            answer = store.runs.end(replace(run, schedule=answer.detail), decided, late)
     return answer, decided
+
+
+def release(store: Store, runs: Sequence[Run]) -> list[EndedRun]:
+    """Give back runs of one tag that have not begun; return the ends of those that must be ended instead.
+
+    What was set or cancelled meanwhile counts from the end of a run. Such a run ends without having begun.
+    """
+    kept = [run for run, word in zip(runs, store.runs.release(runs), strict=True) if word == "kept"]
+    for run in kept:
+        run.over = run.received  # however late the server hears of it, it has not overrun
+    return [(run, decide_left(run, 0.0)) for run in kept]

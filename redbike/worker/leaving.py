@@ -28,7 +28,7 @@ from redbike.process import leaving
 from redbike.store.next_state import EndedRun
 from redbike.store.run import Run
 from redbike.store.store import Store
-from redbike.worker.ends import commit
+from redbike.worker.ends import commit, release
 from redbike.worker.heartbeat import Heartbeat
 from redbike.worker.runner import Runner
 
@@ -189,7 +189,8 @@ def _hand_back_to(shard: Store, left: Left, settings_for: Callable[[Run], Settin
         commit(shard, run, next_state, settings_for(run))
     ends = [(run, commit(shard, run, decide_handed_back(run), settings_for(run))[0]) for run in left.begun]
     for tag in dict.fromkeys(run.tag for run in left.waiting):
-        shard.runs.release([run for run in left.waiting if run.tag == tag])
+        for run, next_state in release(shard, [run for run in left.waiting if run.tag == tag]):
+            commit(shard, run, next_state, settings_for(run))
     # Last: it may wait for the reader of the log.
     for run, answer in ends:
         if answer.word == "ok":

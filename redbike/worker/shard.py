@@ -96,7 +96,7 @@ class Shard:
         """Give back what was left, and what was taken by a take whose reply was lost. Raise `Unreachable`."""
         while self._left:
             tag = self._left[0].tag
-            self.store.runs.release([run for run in self._left if run.tag == tag])
+            self.source.release([run for run in self._left if run.tag == tag], patience=0.0)
             self._left = [run for run in self._left if run.tag != tag]
         self.source.give_back()
 

@@ -175,15 +175,14 @@ class ShardedSource(Source):
         """Return the ends that wait for shards that are away."""
         return [each for shard in self._shards for each in shard.owed]
 
-    def release(self, runs: list[Run], patience: float | None = None) -> list[str]:
+    def release(self, runs: list[Run], patience: float | None = None) -> None:
         """Give back runs of one tag that have not begun; a shard that is away has them back once it answers."""
         ((shard, _),) = self._group(runs, lambda run: run.jobid)
         try:
-            return shard.source.release(runs, patience=0.0)
+            shard.source.release(runs, patience=0.0)
         except Unreachable as error:
             shard.pass_over(error)
             shard.leave(runs)
-            return ["queue"] * len(runs)
 
     @property
     def fresh_until(self) -> float:

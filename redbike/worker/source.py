@@ -20,7 +20,7 @@ from redbike.store.next_state import EndedRun
 from redbike.store.run import Poll, Run
 from redbike.store.scripts import Call, Reply
 from redbike.store.store import Store
-from redbike.worker.ends import Ends, group_by_tag
+from redbike.worker.ends import Ends, group_by_tag, release
 
 NAP = 0.9  # seconds: how often an idle worker looks whether it was suspended, and which queues there are
 SOON = 0.02  # the same at first if it has just run a job: until it looks, it is ended if it is suspended for long
@@ -162,7 +162,7 @@ class Source:
             call = self._pack_take(next(self._queues.polls()), self._ahead, 0, repeated=True)
             (reply,) = self._pipeline.run([call])
             if runs := [run for run in self.store.runs.read_take(reply, self._ahead) if isinstance(run, Run)]:
-                self.store.runs.release(runs)
+                self.release(runs, patience=0.0)
             self._ahead = ""
 
     def finish(self) -> None:
@@ -177,9 +177,9 @@ class Source:
         unheard, self._unheard = self._unheard, []
         return unheard
 
-    def release(self, runs: list[Run], patience: float | None = None) -> list[str]:
-        """Give back runs that have not begun; return the words of ``lua/release.lua``."""
-        return self._loop.retry_until_up(lambda _: self.store.runs.release(runs), patience)
+    def release(self, runs: list[Run], patience: float | None = None) -> None:
+        """Give back runs of one tag that have not begun. Raise `Unreachable` after `patience` seconds."""
+        self._ends.end(self._loop.retry_until_up(lambda _: release(self.store, runs), patience), patience)
 
     @property
     def fresh_until(self) -> float:

@@ -252,6 +252,7 @@ def test_counting_is_bounded():
 OWED = "due:101.500000"
 RETRIED = NextState("due", "+5", retry_state="1 0 1 100.000000 -", retried=True)
 BROKEN = NextState("die", failure={"error": "it broke"})
+LEFT = NextState("due", "+0.000000", retry_state="0 0 0 100.000000 -", retried=True, outcome=None)
 ON_TIMELINE = {"place": "stay", "due": None, "retry_state": ""}
 RUNS_OWED = {"place": "due", "due": 101.5, "retry_state": ""}
 
@@ -270,6 +271,7 @@ def test_what_was_set_during_the_run_counts_and_how_it_ended_is_kept(why):
     assert again(NextState("die"), schedule="STOP") == due(None, left="set")
     assert again(replace(BROKEN, why=why)) == due(105.0, why=why, failure=BROKEN.failure, left="set")
     assert again(replace(RETRIED, why=why)) == due(105.0, why=why, retried=True, left="set")
+    assert again(LEFT) == due(105.0, retried=True, left="set", outcome=None, given_up=Skip.WITHDRAWN)
 
 
 @pytest.mark.parametrize("catchup", ["last", "all", "none"])
@@ -300,6 +302,9 @@ AGAIN = [
             NextState("unset"),
         )
     ),
+    # What its worker has left has not begun.
+    (LEFT, "set+timeline", "EVERY:7@0", ON_TIMELINE | {"given_up": Skip.WITHDRAWN}),
+    (LEFT, OWED, "EVERY:10@0", {"due": 100.0}),
     # A one-off that is owed runs next, and that is all.
     *(
         (outcome, OWED, schedule, RUNS_OWED)

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 import pytest
 
 from redbike.config.settings import Settings
+from redbike.control.jobs import cancel_jobs
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.loop.worker_class import RoundRobin
+from redbike.store.enums import Skip
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.next_state import NextState
@@ -17,11 +19,12 @@ from redbike.store.records import RetryState
 from redbike.store.run import LEASE
 from redbike.store.store import Store
 from redbike.worker.batch import MOST, SPLIT_AFTER, TARGET, UNREPORTED, Batch, Pace, Watch
+from redbike.worker.leaving import Left, hand_back
 from redbike.worker.source import STALE
 from redbike.worker.worker import Worker
 from tests.commandline import make_module
-from tests.loops import Acting, beside, join, start
-from tests.verbs import set_job, take_many
+from tests.loops import Acting, beside
+from tests.verbs import run_job, set_job, take_many
 from tests.waiting import wait_until
 
 NOW = 1000.0
@@ -183,34 +186,45 @@ def test_halting_in_the_middle_leaves_the_rest_in_its_queue(store):
     assert events(store, jobids) == ["STP"] * 5 + ["ENQ"] * 15
 
 
-def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
-    begun, leave, watched = threading.Event(), threading.Event(), []
+def run_none(worker, batch):
+    worker.loop.stopping.set()
+    assert worker.batches.run(batch) == []
 
-    def act(jobid):
-        if jobid == "000:A":
-            begun.set()
-            leave.wait(60)
-        watched.append({jobid for _, jobid in worker.heartbeat._runs})
 
-    fill(store, 3)
-    worker = make_worker(store, act)
-    worker.batches.watch.begin = lambda batch: None
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda worker, batch: worker.batches.split(batch),
+        run_none,
+        lambda worker, batch: hand_back(worker.store, Left(waiting=batch.runs), lambda run: Settings(), id),
+    ],
+    ids=["slow", "stop", "second-signal"],
+)
+@pytest.mark.parametrize(
+    ("change", "event", "skipped"),
+    [
+        (lambda store, jobid: run_job(store, jobid), "ENQ", {}),
+        (lambda store, jobid: set_job(store, jobid, "EVERY:1h@0.0", time.time() + 3600), "TML", {Skip.WITHDRAWN: 1}),
+        (lambda store, jobid: cancel_jobs(store, [jobid], Settings()), "TML", {Skip.CANCELLED: 1}),
+    ],
+    ids=["run", "set", "cancel"],
+)
+def test_what_is_changed_before_it_begins_waits_for_no_slow_job_and_is_not_lost(store, end, change, event, skipped):
+    jobids = [f"{n}:A" for n in range(3)]
+    for jobid in jobids:
+        set_job(store, jobid, "EVERY:2h@0.0", "now")
+    worker = make_worker(store)
     batch = Batch(worker.source.take(MOST))
-    set_job(store, "001:A", "EVERY:1h@0.0", time.time() + 3600)
-    done = []
-    performing = start(lambda: done.extend(worker.batches.run(batch)))
-    assert begun.wait(60)
-    # As the thread that watches does.
-    batch.split = True
-    worker.batches.split(batch)
-    assert store.questions.inspect(["002:A"])[0].queued
-    leave.set()
-    join(performing)
-    worker.heartbeat.stop()
-    assert worker.runner.worker.worked == ["000:A", "001:A"]
-    assert watched == [{"000:A", "001:A"}, {"001:A"}], "each until it is over, even if its end is told before the next"
-    worker.source.end(done)
-    assert store.questions.inspect(["001:A"])[0].timeline
+    change(store, jobids[1])
+    # However long that takes: what has not begun does not overrun.
+    store.client.delete(store.keys.inflight(batch.runs[0].tag))
+    end(worker, batch)
+    worker.close()
+    assert events(store, jobids) == ["ENQ", event, "ENQ"]
+    state = store.questions.inspect(jobids[1:2])[0]
+    assert (state.skipped, state.tag) == (skipped, "")
+    assert [run.attempt for run in take(store, 3, "other", now=None)] == [1] * (3 if event == "ENQ" else 2)
+    assert not worker.heartbeat.list_runs()
 
 
 @pytest.mark.parametrize(("timeout", "settings"), [(0.5, Settings()), (None, Settings(on_lost="stop"))])
@@ -245,6 +259,8 @@ def test_the_end_of_a_job_is_told_before_the_next_one_is_done(store):
             seen.append(jobid)
         time.sleep(2 * UNREPORTED)
 
+    fill(store, 1)
+    run_unwatched(store, lambda jobid: None)  # from now on the server knows the script
     fill(store, 3)
     run_unwatched(store, act)
     assert seen == ["001:A", "002:A"]

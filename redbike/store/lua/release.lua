@@ -5,7 +5,7 @@
 -- given  tag; jobs, in the order in which they were to run; queues: their own
 -- returns {'ok', a word for each, with spaces between}: 'queue', 'held', 'unset' (it was,
 --         meanwhile), 'stale' (the run is not the tag's any more), 'kept' (something was set
---         meanwhile, or it was cancelled, which counts from the end of this run: do it)
+--         meanwhile, or it was cancelled, which counts from the end of this run: end it)
 local tag, jobs, words, gone = given.tag, given.jobs, {}, {}
 local records, known = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
 local paused = fetch_any(pauses, jobs)
