@@ -120,15 +120,22 @@ class Heartbeat:
         """Send none for `run` any more, though its function goes on."""
         key = run.tag, run.jobid
         with self._changed:
-            if self._runs.pop(key, None) is not None:
+            if key in self._runs:
+                # In this order: `remove`, which takes no lock for the usual run, sees one of the two.
                 self._going_on[key] = run
-        if key not in self._going_on:
-            self._give_back(key)
+                if self._runs.pop(key, None) is None:
+                    del self._going_on[key]
+        self._check_reserved(key)
 
     def _reserve(self, run: Run) -> None:
         """Let the function of `run`, which goes on, count for the limit of its queue, if that has one."""
         if self._store.queue_limits.reserve(run.queue, run.tag, run.jobid, LEASE):
             self._reserved[run.tag, run.jobid] = run
+
+    def _check_reserved(self, key: tuple[str, str]) -> None:
+        """Give back a place whose function has ended during the request for it."""
+        if key not in self._going_on:
+            self._give_back(key)
 
     def _give_back(self, key: tuple[str, str]) -> None:
         if run := self._reserved.pop(key, None):
@@ -159,8 +166,9 @@ class Heartbeat:
         if not (runs or self._reserved):
             return
         try:
-            for run in list(self._reserved.values()):
+            for key, run in list(self._reserved.items()):
                 self._reserve(run)
+                self._check_reserved(key)
             has_failed = False
             for run, word in zip(runs, self._store.runs.heartbeat(runs) if runs else (), strict=True):
                 if word != "ok" and (run.tag, run.jobid) in self._runs:

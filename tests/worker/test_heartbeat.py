@@ -1,6 +1,7 @@
 """The thread that gives the signs of life; what they do is in test_statemachine.py."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,7 +9,7 @@ from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
 from redbike.store.inspection.fsck import fsck
 from redbike.store.next_state import NextState
-from redbike.store.run import LEASE
+from redbike.store.run import LEASE, Run
 from redbike.worker.heartbeat import INTERVAL, Heartbeat
 from tests.loops import raising
 from tests.states import take
@@ -121,3 +122,36 @@ def test_one_that_cannot_be_ended_does_not_make_it_spin(store, monkeypatch):
     wait_until(lambda: len(tried) >= 4)
     heartbeat.stop()
     assert tried[3] - tried[0] >= 0.3
+
+
+@pytest.mark.parametrize("moment", ["before", "after", "renewal"])
+def test_a_function_that_ends_at_any_moment_after_its_deadline_is_over(moment):
+    """Before or after it is dropped, or while the place that it takes is reserved once more."""
+    run = Run("job:A", 1.0, "tag", 1.0, 1.0, 0, 0, "NOW", "work-A")
+    held, dropping = set(), []
+
+    class Runs(dict):
+        def pop(self, key, default):
+            is_first = not dropping
+            dropping.append(key)
+            if is_first and moment == "before":
+                heartbeat.remove(run)
+            found = super().pop(key, default)
+            if is_first and moment == "after":
+                heartbeat.remove(run)
+            return found
+
+    def reserve(queue, tag, jobid, seconds):
+        (held.add if seconds else held.discard)(jobid)
+        if seconds and heartbeat._going_on:
+            heartbeat.remove(run)
+        return True
+
+    store = SimpleNamespace(live=None, queue_limits=SimpleNamespace(reserve=reserve))
+    heartbeat = Heartbeat(store, lambda run: None, lambda run: None)
+    heartbeat._runs = Runs({(run.tag, run.jobid): run})
+    heartbeat._take_note(run, "overrun")
+    assert [each.jobid for each in heartbeat.list_stuck(0.0)] == ([run.jobid] if moment == "renewal" else [])
+    for _ in range(2):
+        heartbeat._beat()
+    assert (heartbeat.list_stuck(0.0), held) == ([], set())
