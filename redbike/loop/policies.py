@@ -203,7 +203,7 @@ def _decide_without_worker(run: Run, settings: Settings, now: float, losses: int
     if losses >= settings.max_losses or settings.on_lost == "stop":
         return NextState("die", why="lost", failure=failure)
     if settings.on_lost == "reschedule":
-        retry_state = RetryState(run.failures, losses).format()
+        retry_state = RetryState(losses=losses).format()
         rescheduled = decide_rescheduled(run, settings, now, why="lost", retry_state=retry_state, failure=failure)
         return _count_failed(_die_at_the_end(rescheduled), run, settings, failure)
     one_more = _format_next_try(run, run.failures, losses)

@@ -159,7 +159,8 @@ ENDED_BADLY = [
     (lost, {}, {"on_lost": "stop"}, "die", None, "", ONCE),
     # The third loss in a row is the last.
     (lost, {}, SKIPS, "next", 120.0, "0 1", ONCE),
-    (lost, {"losses": 1}, SKIPS, "next", 120.0, "0 2", TWICE),
+    # The next occurrence has retries of its own.
+    (lost, {"losses": 1, "failures": 2, "tries": 2}, SKIPS, "next", 120.0, "0 2", TWICE),
     (lost, {"losses": 2}, SKIPS, "die", None, "", THRICE),
     (lost, {}, {"on_lost": "requeue"}, "due", 100.0, "0 1 1 100.000000 -", None),
     (lost, {"losses": 2}, {"on_lost": "requeue"}, "die", None, "", THRICE),
