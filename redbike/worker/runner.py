@@ -19,6 +19,7 @@ from typing import Any
 from redbike.config.settings import Settings, override
 from redbike.errors import RedbikeError
 from redbike.loop.changes import decide_cancelled
+from redbike.loop.occurrences import keep_failed
 from redbike.loop.pings import Pings
 from redbike.loop.policies import decide_done, decide_failed, decide_handed_back, decide_unwanted, describe
 from redbike.loop.steps import log_started
@@ -197,7 +198,7 @@ class Runner:
     def _conclude(self, run: Run, next_state: NextState) -> NextState:
         if run.cancelled and next_state.outcome == Outcome.OK:
             # It has obeyed, or come to its end all the same: nobody knows, but a success it is not.
-            return replace(next_state, outcome=Outcome.CANCELLED, retried=True)
+            return keep_failed(replace(next_state, outcome=Outcome.CANCELLED, retried=True), run.failed)
         return next_state
 
     def _run_in_context(self, run: Run, settings: Settings) -> NextState:

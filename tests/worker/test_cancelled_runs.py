@@ -71,13 +71,14 @@ def work(client, prefix, monkeypatch):
     def work(handler, schedule="EVERY:10000d@0", concurrency=1):
         bike = Redbike(handler, prefix, client, on_error="stop")
         set_job(bike.store, JOB, schedule, "now")
+        client.hset(bike.store.keys.retry_states, JOB, "0 0 failed=1")
         worker = Worker(bike.store, handler, bike.settings, concurrency)
         with beside(bike.store, worker.work):
             assert handler.began.wait(60)
             assert bike.cancel(JOB) == [(JOB, "cancelled")]
             wait_until(lambda: not bike.is_working(JOB))
         assert list(fsck(bike.store)) == []
-        return bike.tell(JOB)
+        return bike.tell(JOB) | {"retry_state": client.hget(bike.store.keys.retry_states, JOB)}
 
     return work
 
@@ -97,6 +98,7 @@ def test_a_run_that_is_cancelled_ends_early_and_has_not_failed(work, handler, co
     wait_until(lambda: "redbike-cancel" not in [thread.name for thread in threading.enumerate()])
     assert told["status"].startswith("TML:")
     assert told["skipped"] == {"cancelled": 1}
+    assert told["retry_state"] == b"0 0 failed=1", "it was no success: for stop-after it does not count"
     assert told.keys() & {"failure", "failures"} == set()
     assert [record.message for record in caplog.records].count(f"{JOB}: its run was cancelled") == 1
     errors = [record.message for record in caplog.records if record.levelno > logging.INFO]
