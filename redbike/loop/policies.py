@@ -92,7 +92,7 @@ def decide_left(run: Run, pause: float) -> NextState:
 
     Until then it waits on the timeline: at the head of its queue the same worker would take it again at once.
     """
-    kept = RetryState(run.failures, run.losses, run.tries, run.due, run.after, failed=run.failed)
+    kept = RetryState(run.failures, run.losses, run.tries, run.due, run.after, run.alone, run.failed)
     return NextState("due", due=f"+{pause:.6f}", retry_state=kept.format(), retried=True, outcome=None)
 
 

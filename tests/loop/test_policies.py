@@ -12,6 +12,7 @@ from redbike.loop.policies import (
     MAX_TRACEBACK,
     decide_done,
     decide_failed,
+    decide_left,
     decide_lost,
     decide_overrun,
     decide_suspect,
@@ -241,6 +242,12 @@ def test_no_loss_is_counted_for_those_that_were_lost_together():
     assert (outcome.place, outcome.due, outcome.why) == ("due", 100.0, "lost")
     assert RetryState.parse(outcome.retry_state) == RetryState(1, 2, 3, 100.0, 120.0, alone=True, failed=2)
     assert RetryState.parse(decide_suspect(run()).retry_state) == RetryState(alone=True), "it was not tried yet"
+
+
+def test_what_its_worker_leaves_to_others_is_the_same_try():
+    tried = run(failures=1, losses=2, tries=3, after=120.0, alone=True, failed=2)
+    kept = RetryState(1, 2, 3, 100.0, 120.0, alone=True, failed=2)
+    assert RetryState.parse(decide_left(tried, 0.5).retry_state) == kept
 
 
 def test_counting_is_bounded():
