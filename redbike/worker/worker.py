@@ -108,20 +108,22 @@ class Worker:
 
     def work(self) -> None:
         """Work until halted."""
-        next(self.queues.polls())
-        self._introduce()
-        self._apply_limits()
-        with self.loop.handle_signals():
-            # First: startup() may never end.
-            self.leaving.start()
-            self.runner.hooks.begin()
-            try:
-                self._loop_until_halted()
-            finally:
-                # After an error too.
-                self.source.close()
-                self.runner.hooks.end()
-        self.close()
+        try:
+            next(self.queues.polls())
+            self._introduce()
+            self._apply_limits()
+            with self.loop.handle_signals():
+                # First: startup() may never end.
+                self.leaving.start()
+                self.runner.hooks.begin()
+                try:
+                    self._loop_until_halted()
+                finally:
+                    self.source.close()
+                    self.runner.hooks.end()
+        finally:
+            # After an error too: a program may go on, and work again.
+            self.close()
         self.leaving.replace_if_wanted()
 
     def _apply_limits(self) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from redbike.config.settings import Settings
-from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, UnsetJob
+from redbike.errors import BadConfig, BadJobId, Overrun, ServerError, StopWork, UnsetJob
 from redbike.loop.worker_class import RoundRobin
 from redbike.process.leaving import STUCK
 from redbike.store.inspection.fsck import fsck
@@ -161,8 +161,9 @@ def test_one_token_wakes_several_idle_workers_in_a_chain(store):
     assert sorted(jobid for worker in workers for jobid in worker.runner.worker.worked) == ["0:A", "1:A", "2:A", "3:A"]
 
 
+@pytest.mark.parametrize("is_set", [False, True])
 @pytest.mark.parametrize(("took", "event"), [(1.0, "TML"), (120.0, "DIE")])
-def test_a_run_that_was_over_in_time_is_no_overrun_if_redis_hears_of_it_late(store, state, took, event):
+def test_a_run_that_was_over_in_time_is_no_overrun_if_redis_hears_of_it_late(store, state, took, event, is_set):
     """Its worker waits for a server that is away for longer than the timeout."""
     now = store.timeline.read_clock()
     worker = Worker(store.follow(lambda: now), Acting(timeout=100.0), Settings())
@@ -175,6 +176,21 @@ def test_a_run_that_was_over_in_time_is_no_overrun_if_redis_hears_of_it_late(sto
     now += 150
     run.received -= 150
     run.over = run.received + took
+    if is_set:
+        set_job(store, "job:A", f"EVERY:2h@{now}", now + 7200)
     worker.source.end([(run, next_state)])
-    assert state().status.startswith(event)
+    assert state().status.startswith("TML" if is_set else event)
+    assert bool(state().failure) == (event == "DIE")
     assert list(fsck(store)) == []
+
+
+def test_a_worker_that_ends_by_an_error_leaves_no_thread(store):
+    def act(jobid):
+        store.client.set(store.keys.queue("work-A"), "no list")
+
+    set_job(store, "job:A", "EVERY:1h@0", "now")
+    before, worker = {*threading.enumerate()}, Worker(store, Acting(act), Settings())
+    with pytest.raises(ServerError, match="WRONGTYPE"):
+        worker.work()
+    wait_until(lambda: {*threading.enumerate()} <= before)
+    store.client.delete(store.keys.queue("work-A"))
