@@ -148,8 +148,8 @@ class EveryHost:
                 return
             if self._set(base, gone):
                 self._note_begun(base, known)
-                if self._hold(base, gone):
-                    return
+                self._hold(base, gone)
+                return
 
     def _is_news(self, known: Hosts, host: str, base: _Base) -> bool:
         seen, now = known.seen.get(host, 0.0), base.state.now
@@ -219,13 +219,14 @@ class EveryHost:
         request.known = known.options if known else ""
         request.changes = replace(request.changes, data=base.state.data)
         if pause := base.state.pause:
-            request.paused = replace(pause, due=None).format()
+            request.paused = pause.copy().format()
         return request
 
-    def _hold(self, base: _Base, gone: Iterable[str]) -> bool:
-        """Pause the jobs of hosts that are gone, and resume those of hosts that are back; return True.
+    def _hold(self, base: _Base, gone: Iterable[str]) -> None:
+        """Pause the jobs of hosts that are gone, and resume those of hosts that are back.
 
         While the base is paused, the job of a host that is back stays as it is: what it has missed must not run now.
+        Somebody may have resumed the base just before a job here got its pause: that one is resumed, too.
         """
         for host, state in base.list_own():
             if host in gone:
@@ -235,17 +236,18 @@ class EveryHost:
                 why = self._say_gone(base, host)
                 self._store.pauses.pause([state.jobid], None, BY, why)
                 log.warning("%s: paused, as %s", state.jobid, why)
-            elif pause is not None and is_here and pause.to_dict()["by"] == BY and not base.state.pause:
-                resuming.resume(self._store, self._settings, [state.jobid])
-                pause = None
-                log.info("%s: resumed, as host %s has a worker of %s again", state.jobid, host, base.queue)
-            if pause is None and is_here and base.state.pause:
+            elif pause is not None and is_here and not base.state.pause:
+                if pause.is_of_base or pause.to_dict()["by"] == BY:
+                    resuming.resume(self._store, self._settings, [state.jobid])
+                    why = f"{base.jobid} is" if pause.is_of_base else f"host {host} has a worker of {base.queue} again"
+                    log.info("%s: resumed, as %s", state.jobid, why)
+            elif pause is None and is_here and base.state.pause:
                 self._copy_pause(state.jobid, base.state.pause)
-        return True
 
     def _copy_pause(self, jobid: str, pause: Pause) -> None:
         given = pause.to_dict()
-        self._store.pauses.pause([jobid], given["until"], given["by"] or "", given["reason"] or "", given["since"])
+        by, reason = given["by"] or "", given["reason"] or ""
+        self._store.pauses.pause([jobid], given["until"], by, reason, given["since"], of_base=True)
 
 
 def would_begin(base: JobState, inner: Schedule) -> bool:

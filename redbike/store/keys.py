@@ -111,8 +111,8 @@ pauses the job, the queue or, as ``queue:``, everything, with an end. Each job o
 
 A paused job is never on the timeline. DUE in its pause is the instant at which it would be due there, or since which it
 has been due: that occurrence is *held*. It is ``-`` if none is. SINCE is when the job was paused. UNTIL is when that
-ends by itself, ``-`` for never. NOTE is a JSON object with what people want to know: ``by`` and ``reason``.
-If it is of a blackout, it has ``every``, too; if one has lengthened it, ``own_end``.
+ends by itself, ``-`` for never. NOTE is a JSON object: ``by`` and ``reason`` for people, ``every`` if it is of a
+blackout, ``own_end`` if one has lengthened it, ``of_base`` if the job of a host has got it from its base.
 
 KEY in what a run has saved is that of its occurrence, `redbike.store.run.Run.key`. A run of another one does not see
 it. It goes when a run that has saved or read it ends the occurrence. That of a failed one stays for ``redbike run``.

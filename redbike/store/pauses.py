@@ -31,14 +31,16 @@ class Pauses(Part):
     """Pauses and resumes jobs."""
 
     def pause(
-        self, jobids: Sequence[str], until: float | None, by: str, reason: str, since: float | None = None
-    ) -> list[str]:
+        self, jobids: Sequence[str], until: float | None, by: str, reason: str, since: float | None = None,
+        of_base: bool = False
+    ) -> list[str]:  # fmt: skip
         """Pause jobs, none of them twice, `STEP` in each step; return a word of ``lua/pause.lua`` for each.
 
         The pauses end by themselves at `until`, if that is not None. They began at `since`, or now. `by` and `reason`
-        are for people.
+        are for people. `of_base`: it is the pause of their base.
         """
-        given: dict[str, Any] = {"note": json.dumps({"by": by, "reason": reason})}
+        note = {"by": by, "reason": reason, "of_base": True} if of_base else {"by": by, "reason": reason}
+        given: dict[str, Any] = {"note": json.dumps(note)}
         given["detail"] = describe_pause(until, reason)
         if until is not None:
             given["ends"] = until

@@ -4,9 +4,10 @@
 functions of ``lua/_records.lua`` and ``lua/_ended.lua``; nothing else takes them apart.
 """
 
+import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypedDict
 
@@ -151,6 +152,10 @@ class Pause:
         due, until = ("-" if moment is None else format_time(moment) for moment in (self.due, self.until))
         return f"{due} {format_time(self.since)} {until} {self.note}"
 
+    def copy(self) -> "Pause":
+        """Return the pause that a base gives its job on a host."""
+        return replace(self, due=None, note=json.dumps({**self._read_note(), "of_base": True}))
+
     def to_dict(self) -> PauseDetails:
         """Return what users see of it."""
         note = self._read_note()
@@ -160,6 +165,11 @@ class Pause:
     def is_of_blackout(self) -> bool:
         """Tell whether a blackout has begun it, and nobody else has paused the job since."""
         return "every" in self._read_note()
+
+    @property
+    def is_of_base(self) -> bool:
+        """Tell whether the job has got it from its base, with which it is resumed."""
+        return "of_base" in self._read_note()
 
     @property
     def is_lengthened(self) -> bool:

@@ -19,6 +19,7 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.jitter import compute_jitter
 from redbike.store.inspection.fsck import fsck
 from redbike.store.processes import ProcessRecord
+from redbike.store.questions import Questions
 from redbike.store.workers import KEPT
 from redbike.web import app
 from tests.commandline import make_module
@@ -272,6 +273,23 @@ def test_pause_and_resume_of_the_base(farm):
         farm.bike.resume(FIRST)
     farm.bike.resume(BASE)
     assert not any("paused" in farm.bike.tell(jobid) for jobid in (BASE, *farm.show()))
+
+
+def test_a_base_that_is_resumed_while_its_jobs_get_its_pause_is_resumed_with_them(farm, monkeypatch):
+    farm.bike.set(BASE, "EVERY:1h")
+    farm.bike.pause(BASE)
+    read = Questions.inspect
+
+    def inspect(self, jobids, **given):
+        if jobids[0] == FIRST:  # the dispatcher has seen that the base is paused
+            monkeypatch.undo()
+            farm.bike.resume(BASE)
+        return read(self, jobids, **given)
+
+    monkeypatch.setattr(Questions, "inspect", inspect)
+    farm.spread(here=["web3"])
+    farm.spread()
+    assert (len(farm.show()), [jobid for jobid in farm.show() if "paused" in farm.bike.tell(jobid)]) == (3, [])
 
 
 def test_a_blackout_of_the_base(farm):
