@@ -33,6 +33,21 @@ def begin_named(store: Store, names: Sequence[str]) -> None:
         _begin(shard, [name for name in names if not name.startswith(OF_JOB) or _number(store, name) == number])
 
 
+def copy_blackout(store: Store, base: str, jobids: Sequence[str]) -> None:
+    """Give jobs of hosts that are new the blackout of their base, if it has one.
+
+    They are set already, so whoever changes that blackout later finds them. Whoever does so meanwhile may not.
+    """
+    own, names, before = store.shards[store.number_shard(base)].blackouts, [f"{OF_JOB}{each}" for each in jobids], ""
+    while names and (state := own.inspect([f"{OF_JOB}{base}"])[0]).record != before:
+        if found := state.blackout:
+            # If one is on now, the jobs have the pause of their base, unless somebody has resumed that.
+            store.blackouts.set(names, found, state.timer or found.since, "")
+        else:
+            store.blackouts.end(names, "")
+        before = state.record
+
+
 def _number(store: Store, name: str) -> int:
     return store.number_shard(name.removeprefix(OF_JOB))
 

@@ -18,6 +18,7 @@ from redbike.config.options import find_all_of, format_options, parse_options
 from redbike.config.settings import Settings
 from redbike.errors import NoSuchJob, RedbikeError, Unreachable
 from redbike.loop import resuming
+from redbike.loop.blackouts import copy_blackout
 from redbike.loop.host_jobs import find_jobs, list_present, say_taken
 from redbike.loop.requests import GROUP_OF, Request
 from redbike.loop.steps import log_set
@@ -187,6 +188,9 @@ class EveryHost:
         hosts = [host for host in base.hosts if host not in gone and self._is_wanted(base, inner, host)]
         jobs = [self._make_request(base, inner, host).make_job(self._settings) for host in hosts]
         refused = self._store.jobs.set(jobs, from_now=True) if jobs else []
+        left = {each.job.jobid for each in refused}
+        new = [job.jobid for host, job in zip(hosts, jobs, strict=True) if host not in base.jobs]
+        copy_blackout(self._store, base.jobid, [each for each in new if each not in left])
         if log.isEnabledFor(logging.DEBUG):
             log_set(log, [job for job in jobs if not refused])
         return not refused

@@ -295,7 +295,10 @@ def test_a_base_that_is_resumed_while_its_jobs_get_its_pause_is_resumed_with_the
 def test_a_blackout_of_the_base(farm):
     farm.bike.set(BASE, "EVERY:1h")
     assert {word for _, word in farm.bike.pause(BASE, every="0 3 * * *", lasting="1h")} == {"set"}
-    assert all(len(farm.bike.tell(jobid)["blackouts"]) == 1 for jobid in (BASE, FIRST, SECOND))
+    farm.spread(here=["web3"])
+    states = farm.store.blackouts.inspect([f"job:{jobid}" for jobid in (BASE, *farm.show())])
+    assert [(each.record, each.timer) for each in states] == [(states[0].record, states[0].timer)] * 4
+    assert states[0].record
     assert {word for _, word in farm.bike.resume(BASE, every=True)} == {"ended"}
 
 
