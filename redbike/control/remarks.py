@@ -1,26 +1,36 @@
 """What is worth a remark when a job is set or unset."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 
+from redbike.importers.seen import SeenIds
 from redbike.loop.requests import Request
 from redbike.schedule.kinds import Stop
 from redbike.store.inspected import JobState
-from redbike.store.jobs import JobToSet
+from redbike.store.jobs import JobToSet, describe_waiting
+from redbike.store.records import Membership
+from redbike.store.store import Store
 
 log = logging.getLogger("redbike")
 
-MOST_NAMED = 20  # followers in a remark
 
+def log_waiting(store: Store, group: str, unset: Mapping[str, Sequence[str]], seen: SeenIds) -> None:
+    """Say which jobs wait for rows of a group that were unset, with their followers.
 
-def describe_waiting(jobid: str, followers: Sequence[str], fits: Callable[[str], bool]) -> str:
-    """Return that jobs wait for one that is unset, with the names of those that fit."""
-    waits = "1 job waits" if len(followers) == 1 else f"{len(followers):,} jobs wait"
-    shown = list(filter(fits, followers))
-    more = ", …" if len(shown) > MOST_NAMED else " and other jobs" if len(shown) < len(followers) else ""
-    named = f": {', '.join(shown[:MOST_NAMED])}{more}" if shown else ""
-    return f"{jobid} is unset; {waits} for it{named}"
+    Pass over those that are unset, too, as their rows were not seen.
+    """
+    followers = list(dict.fromkeys(chain.from_iterable(unset.values())))
+    rows, kept = zip(followers, store.rows.read(followers) if followers else (), strict=True), seen.find(followers)
+    left = {
+        jobid
+        for jobid, row in rows
+        if row.schedule is not None and (jobid in kept or Membership.parse(row.membership).group != group)
+    }
+    for jobid, names in unset.items():
+        if waiting := [each for each in names if each in left]:
+            log.warning("%s", describe_waiting(jobid, waiting))
 
 
 def describe_owner(jobid: str, group: str) -> str:

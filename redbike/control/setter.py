@@ -15,7 +15,7 @@ from typing import Any, Unpack
 from redbike.config.options import JobOptions, OptionChanges, read_changes
 from redbike.config.settings import Settings, check_zone
 from redbike.control.pairs import Pair, Wanted, read_pair
-from redbike.control.remarks import describe_owner, describe_waiting, log_if_due, log_if_spent
+from redbike.control.remarks import describe_owner, log_if_due, log_if_spent
 from redbike.errors import BadJobId, BadSchedule, NoSuchJob, ServerError
 from redbike.loop.every_host import EveryHost
 from redbike.loop.host_jobs import check_unset
@@ -28,7 +28,7 @@ from redbike.store.agreed import Neighbours
 from redbike.store.backfill import check_stored
 from redbike.store.enums import Event
 from redbike.store.every_host import is_base
-from redbike.store.jobs import JobToSet, Refused, explain_refusal
+from redbike.store.jobs import JobToSet, Refused, describe_waiting, explain_refusal
 from redbike.store.names import check_jobid
 from redbike.store.namespace import STEP
 from redbike.store.processes import Takers
@@ -53,7 +53,7 @@ class Setter:
         fits: Callable[[str], bool] = lambda jobid: True
     ) -> None:  # fmt: skip
         self.store, self.settings, self._warn, self._fits = store, settings, warn, fits
-        self.start, self._every_host = Start(settings), EveryHost(store, settings)
+        self.start, self._every_host = Start(settings), EveryHost(store, settings, warn, fits)
         self._neighbours, self._takers = Neighbours(store.client, store.keys), Takers(store.workers.list_working)
         self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
 
@@ -234,7 +234,7 @@ class Setter:
         if len(self.store.shards) == 1:  # braces keep the keys of shards apart from all others
             for queue in {job.queue for job in jobs.values()}:
                 self._neighbours.check(queue)
-        bases = self._every_host.begin({name: job.schedule for name, job in jobs.items() if is_base(name)}, self._warn)
+        bases = self._every_host.begin({name: job.schedule for name, job in jobs.items() if is_base(name)})
         with self.store.jobs.set_meanwhile(list(jobs.values()), from_now, step, also) as answers:
             yield answers.others
         self._decide_again(requests, jobs, answers.refused, from_now, step)

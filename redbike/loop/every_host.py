@@ -28,6 +28,7 @@ from redbike.schedule.parser import find_inner, parse_stored
 from redbike.store.every_host import Hosts, has_same_schedule, make_mark, make_revision, name_job
 from redbike.store.hosts import split_host
 from redbike.store.inspected import JobState
+from redbike.store.jobs import describe_waiting
 from redbike.store.processes import ProcessRecord
 from redbike.store.records import Pause, Status
 from redbike.store.store import Store
@@ -87,12 +88,15 @@ class _Base:
 
 
 class EveryHost:
-    """Sees to the jobs of bases in `store`."""
+    """Sees to the jobs of bases in `store`. `warn` hears remarks; these name followers that fit."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self._store, self._settings = store.noted_as(None), settings
+    def __init__(
+        self, store: Store, settings: Settings, warn: Callable[[str], object] = log.warning,
+        fits: Callable[[str], bool] = bool
+    ) -> None:  # fmt: skip
+        self._store, self._settings, self._warn, self._fits = store.noted_as(None), settings, warn, fits
 
-    def begin(self, bases: Mapping[str, str], warn: Callable[[str], object]) -> list[str]:
+    def begin(self, bases: Mapping[str, str]) -> list[str]:
         """Note where bases run that are about to be set with these schedules. Warn of where they do not run.
 
         Return the bases.
@@ -103,10 +107,10 @@ class EveryHost:
             now = self._store.timeline.read_clock()
             self._store.hosts.note(base, dict.fromkeys(present, now))
             if others := find_jobs(self._store, base, present)[1]:
-                warn(f"{base}: {say_taken(base, others)}")
+                self._warn(f"{base}: {say_taken(base, others)}")
             if not present:
                 limit = _say_limit(find_inner(schedule), now)
-                warn(f"{base}: no worker works the queue {split_host(queue)[0]!r} on any host{limit}")
+                self._warn(f"{base}: no worker works the queue {split_host(queue)[0]!r} on any host{limit}")
         return list(bases)
 
     def spread_all(self) -> None:
@@ -169,11 +173,14 @@ class EveryHost:
 
     def _unset(self, base: _Base, host: str) -> None:
         if base.is_of(host):
+            jobid = base.jobs[host].jobid
             try:
-                self._store.jobs.unset(base.jobs[host].jobid)
+                followers = self._store.jobs.unset(jobid)
             except NoSuchJob:
                 return
-            log.info("%s: unset, as %s", base.jobs[host].jobid, self._say_gone(base, host) or "no job has set it")
+            log.info("%s: unset, as %s", jobid, self._say_gone(base, host) or "no job has set it")
+            if followers:
+                self._warn(describe_waiting(jobid, followers, self._fits))
 
     def _say_gone(self, base: _Base, host: str) -> str:
         if base.state.schedule is None:

@@ -19,6 +19,7 @@ from redbike.store.scripts import Call, Reply
 from redbike.store.workers import Workers
 from redbike.text.group_names import is_group, is_jobid, name_parent
 
+MOST_NAMED = 20  # followers in a remark
 Due = float | Literal["now"] | None  # when a job runs: epoch seconds, at once by Redis' clock, or not at all
 
 
@@ -73,6 +74,15 @@ def explain_cycle(job: JobToSet, path: str) -> BadSchedule:
     """Return the error for a job that would wait for itself, by these jobs with newlines between."""
     names = " after ".join(map(name_parent, path.split("\n")))
     return BadSchedule(f"bad schedule {quoted(job.schedule)}: the job would wait for itself: {names}")
+
+
+def describe_waiting(jobid: str, followers: Sequence[str], fits: Callable[[str], bool] = bool) -> str:
+    """Return that jobs wait for one that is unset, with the names of those that fit."""
+    waits = "1 job waits" if len(followers) == 1 else f"{len(followers):,} jobs wait"
+    shown = list(filter(fits, followers))
+    more = ", …" if len(shown) > MOST_NAMED else " and other jobs" if len(shown) < len(followers) else ""
+    named = f": {', '.join(shown[:MOST_NAMED])}{more}" if shown else ""
+    return f"{jobid} is unset; {waits} for it{named}"
 
 
 class Refused(NamedTuple):
@@ -163,16 +173,15 @@ class Jobs(Part):
         while reply[0] == "elsewhere":
             # Another worker class may have put the job into a queue of another name: that one is declared instead.
             reply = self._namespace.run("unset", [decode(reply[1])], job=jobid)
-        names = decode(reply[1]).split("\n") if len(reply) > 1 else ()
-        return [name for name in names if is_jobid(name) or find_subscribers(name)]
+        return _list_followers(reply)
 
-    def unset_rows(self, jobids: Iterable[str], group: str) -> list[str]:
-        """Forget those of `jobids` that are rows of `group`, in one round trip, and return them."""
-        queues, removed = {jobid: self._name_queue(jobid) for jobid in jobids}, []
+    def unset_rows(self, jobids: Iterable[str], group: str) -> dict[str, list[str]]:
+        """Forget those of `jobids` that are rows of `group`, in one round trip; return them with their followers."""
+        queues, removed = {jobid: self._name_queue(jobid) for jobid in jobids}, dict[str, list[str]]()
         while queues:
             calls = [self._namespace.pack("unset", [name], job=each, group=group) for each, name in queues.items()]
             replies = dict(zip(queues, self._namespace.scripts.run_all(calls), strict=True))
-            removed += [jobid for jobid, reply in replies.items() if reply[0] == "ok"]
+            removed |= {jobid: _list_followers(reply) for jobid, reply in replies.items() if reply[0] == "ok"}
             queues = {jobid: decode(reply[1]) for jobid, reply in replies.items() if reply[0] == "elsewhere"}
         return removed
 
@@ -234,6 +243,12 @@ class Jobs(Part):
         if each.retry_state:
             given["retry_state"] = each.retry_state
         return self._namespace.pack("cancel", [each.queue] if each.queue else [], **given)
+
+
+def _list_followers(reply: Reply) -> list[str]:
+    """Return the followers of a job, and the shards that have subscribed to it, from what ``lua/unset.lua`` says."""
+    names = decode(reply[1]).split("\n") if len(reply) > 1 else ()
+    return [name for name in names if is_jobid(name) or find_subscribers(name)]
 
 
 def closes_group(job: JobToSet) -> bool:

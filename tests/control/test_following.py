@@ -294,6 +294,16 @@ def test_unset_of_a_parent_names_its_followers(redbike, caplog):
     assert bike.tell("child")["runs"]
 
 
+def test_a_row_that_is_pruned_names_the_followers_that_stay(redbike, caplog):
+    bike, _ = make(redbike)
+    rows = [("a:A", HOURLY), ("b:A", "AFTER:a:A"), ("c:A", "AFTER:a:A,b:A"), ("d:A", HOURLY)]
+    bike.sync(rows, group="g")
+    bike.set("e:A", "AFTER:b:A")
+    bike.sync([*rows[2:], ("f:A", "AFTER:d:A")], group="g", prune=True)
+    said = [record.getMessage() for record in caplog.records if "is unset" in record.getMessage()]
+    assert sorted(said) == ["a:A is unset; 1 job waits for it: c:A", "b:A is unset; 2 jobs wait for it: c:A, e:A"]
+
+
 def test_a_run_whose_job_is_unset_meanwhile_is_followed(redbike):
     foretold = []
 

@@ -1,5 +1,6 @@
 """Jobs for every host: each host has a job of its own, and what steers the base steers them all."""
 
+import io
 import json
 import re
 
@@ -532,7 +533,7 @@ def test_where_the_id_does_not_name_the_queue_it_is_refused(client, prefix):
             bike.set(BASE, "EVERY:1h")
 
 
-def test_a_file_has_the_base_and_not_its_jobs(farm, tmp_path):
+def test_a_file_has_the_base_and_not_its_jobs(farm, caplog):
     farm.bike.set(BASE, "0 3 * * *", retries=2)
     rows = list(farm.bike.store.rows.list_all())
     assert [row[:2] for row in rows] == [(BASE, "ALL:0 3 * * *")]
@@ -544,9 +545,13 @@ def test_a_file_has_the_base_and_not_its_jobs(farm, tmp_path):
     assert (changes.unchanged, changes.changed) == (1, {})
     farm.bike.sync([(BASE, "0 5 * * *")], group="web")
     assert {*farm.show().values()} == {"0 5 * * *"}
+    farm.bike.set("then:A", f"AFTER:{FIRST}")
+    row = f'jobid,schedule,paused\n{BASE},0 5 * * *,"{{""reason"": ""x""}}"\n'
+    assert [each.detail for each in farm.bike.sync_file(io.StringIO(row), group="web")] == ["paused: x"]
+    assert {farm.bike.tell(jobid)["paused"]["reason"] for jobid in (BASE, FIRST, SECOND)} == {"x"}
     farm.bike.sync([], group="web", prune=True, prune_all=True)
-    farm.spread()
-    assert farm.show() == {}
+    assert list(farm.show()) == ["then:A"]
+    assert f"{FIRST} is unset; 1 job waits for it: then:A" in caplog.text
 
 
 def test_without_such_a_job_nothing_is_stored_and_one_question_is_asked(client, prefix):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from redbike.config.options import BLACKOUT, SCHEDULE
 from redbike.config.settings import Settings, check_zone
 from redbike.control.blackouts import check_blackout, set_for_jobs
-from redbike.control.remarks import log_if_spent
+from redbike.control.remarks import log_if_spent, log_waiting
 from redbike.control.setter import CHUNK, Setter
 from redbike.control.sync.changes import (
     Change,
@@ -33,12 +33,15 @@ from redbike.control.sync.changes import (
 from redbike.control.sync.chunks import Chunks, match_stored, name_stored
 from redbike.errors import BadConfig, BadJobId, BadSchedule
 from redbike.importers.seen import SeenIds, open_seen
+from redbike.loop.every_host import EveryHost
+from redbike.loop.host_jobs import list_others
 from redbike.loop.requests import Request, check_base, parse_to_set
 from redbike.schedule.after import After, Group
 from redbike.schedule.parser import parse_stored
 from redbike.store.backfill import check_stored
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Difference
+from redbike.store.every_host import is_base
 from redbike.store.jobs import JobToSet, closes_group, explain_cycle
 from redbike.store.log import Tally
 from redbike.store.namespace import STEP
@@ -226,7 +229,7 @@ class Syncer:
 
     def _prune(self, group: str, dry_run: bool, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
         """Unset the rows of `group` that were not seen."""
-        rows = self._store.rows.list_of(group)
+        rows, bases = self._store.rows.list_of(group), list[str]()
         while page := list(islice(rows, CHUNK)):
             # A scan may come upon one twice.
             found = seen.find(page)
@@ -234,9 +237,13 @@ class Syncer:
             texts = dict(zip(gone, self._store.rows.read(gone), strict=True))
             if not dry_run:
                 jobs = self._store.jobs if _is_noted(tally) else self._quiet.store.jobs
-                gone = jobs.unset_rows(gone, group)
+                unset = jobs.unset_rows(gone, group)
+                gone = list(unset)
+                log_waiting(self._store, group, unset, seen)
+                bases += filter(is_base, gone)
             seen.add(gone)
             yield [Change(Difference.REMOVED, jobid, texts[jobid].schedule or "") for jobid in gone]
+        EveryHost(self._store, self._settings).spread(bases)
 
 
 class _Besides:
@@ -260,7 +267,7 @@ class _Besides:
         """Change it; what people want to know of is `noted`."""
         store.jobs.set_groups(self._memberships)
         for pause, jobids in self._pauses.items():
-            given = pause.to_dict()
+            given, jobids = pause.to_dict(), [*jobids, *list_others(store, jobids)]
             noted.pauses.pause(jobids, given["until"], given["by"] or "", given["reason"] or "", given["since"])
         for blackout, jobids in self._blackouts.items():
             set_for_jobs(noted, jobids, blackout, settings)

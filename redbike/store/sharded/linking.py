@@ -15,7 +15,7 @@ from redbike.store.jobs import JobToSet, Refused, SetMode, closes_group
 from redbike.store.links import find_subscribers
 from redbike.store.sharded.grouping import place, read_groups, set_followers, tell_homes
 from redbike.store.sharded.missing import describe_silent
-from redbike.store.sharded.routes import Ask, Given, Named, Shards, by_jobs, same, streamed
+from redbike.store.sharded.routes import Ask, Given, Named, Shards, by_jobs, merged, same, streamed, union
 from redbike.store.store import Store
 from redbike.text.group_names import MARK, is_group, is_jobid
 
@@ -168,9 +168,18 @@ def find_path(jobid: str, parents: Sequence[str], known: Mapping[str, Sequence[s
 
 def unset(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
     """Forget a job; return its followers, without those of a shard that does not answer."""
-    jobid, names = given[0], ask(shards.of(given[0]))(*given, **named)
-    elsewhere = _find_followers(shards, {jobid: find_subscribers("\n".join(names))})
-    return sorted([*filter(is_jobid, names), *elsewhere.get(jobid, ())])
+    return _name_followers(shards, {given[0]: ask(shards.of(given[0]))(*given, **named)})[given[0]]
+
+
+def unset_rows(shards: Shards, ask: Ask, given: Given, named: Named) -> dict[str, list[str]]:
+    """Forget rows of a group; return each with its followers, without those of a shard that does not answer."""
+    return _name_followers(shards, merged(union)(shards, ask, given, named))
+
+
+def _name_followers(shards: Shards, found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return the followers of jobs, for what each shard knows of them."""
+    elsewhere = _find_followers(shards, {jobid: find_subscribers("\n".join(names)) for jobid, names in found.items()})
+    return {jobid: sorted([*filter(is_jobid, names), *elsewhere.get(jobid, ())]) for jobid, names in found.items()}
 
 
 def inspect(shards: Shards, ask: Ask, given: Given, named: Named) -> list[JobState]:

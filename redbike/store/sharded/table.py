@@ -115,7 +115,7 @@ TABLE: dict[str, dict[str, Route]] = {
         "set_meanwhile": merging.set_meanwhile,
         "reject": _ONE,
         "unset": linking.unset,
-        "unset_rows": merged(concat),
+        "unset_rows": linking.unset_rows,
         "set_groups": merged(nothing),
         "run": _MANY,
         "run_timed": _MANY,

@@ -189,13 +189,14 @@ def test_jobs_that_would_wait_for_themselves_over_shards_are_refused(farm):
     assert len({bike.store.number_shard(each) for each in ("x:A", "y:A", "z:A")}) > 1
 
 
-def test_a_parent_that_is_unset_names_its_followers_which_wait(farm, caplog):
+@pytest.mark.parametrize("is_pruned", [False, True])
+def test_a_parent_that_is_unset_names_its_followers_which_wait(farm, caplog, is_pruned):
     bike, (parent, near, far) = farm.bike, farm.name(3, 3, 0)
-    bike.set(parent, "EVERY:1h")
+    bike.sync([(parent, "EVERY:1h")], group="g")
     for each in (near, far):
         bike.enter(each, f"AFTER:{parent}")
     with caplog.at_level(logging.WARNING):
-        bike.unset(parent)
+        bike.sync([], group="g", prune_all=True) if is_pruned else bike.unset(parent)
     assert f"2 jobs wait for it: {', '.join(sorted([near, far]))}" in caplog.text
     assert bike.why(far) == f"It waits for {parent}, which is no job."
     bike.set(parent, "NOW")
