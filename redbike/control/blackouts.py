@@ -30,16 +30,21 @@ def make_blackout(store: Store, every: ScheduleLike, lasting: Any, reason: str, 
 
 
 def check_blackout(
-    every: ScheduleLike, lasting: Any, by: str | None, reason: str | None, timezone: str, now: float
-) -> Blackout:
-    """`make_blackout` of what `by` asks for `now`; without that, the user of this process."""
+    every: ScheduleLike, lasting: Any, by: str | None, reason: str | None, timezone: str, now: float,
+    stored: Blackout | None = None
+) -> Blackout:  # fmt: skip
+    """`make_blackout` of what `by` asks for `now`; without that, the user of this process.
+
+    The times are those of the one that is `stored`, if that has the same schedule but for an anchor that was put in.
+    """
     check_reason(reason or "")
     seconds = read_length(lasting)
     check_schedule(every, None)
     schedule = parse(format_schedule(every, timezone), timezone, anchor=now)
     check_recurring(schedule, now)
     find_window(schedule, seconds, now)  # raises if it would never open
-    return Blackout(schedule.text, seconds, round(now, 6), by or name_operator(), reason or "")
+    text = stored.every if stored and schedule.is_stored_as(stored.every) else schedule.text
+    return Blackout(text, seconds, round(now, 6), by or name_operator(), reason or "")
 
 
 def read_length(lasting: Any) -> float:

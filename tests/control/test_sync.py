@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import os
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -530,6 +531,18 @@ def test_a_move_keeps_pauses(bike, client, prefix):
     assert client.hlen(moved.store.keys.blackouts) == len(SAME)
     assert {word for _, word in moved.resume("*")} >= {"queue", "timeline"}
     assert list(fsck(moved.store)) == []
+
+
+def test_a_blackout_that_is_loaded_again_keeps_its_phase(bike):
+    def load(**more):
+        cell = json.dumps({"every": "EVERY:4h", "seconds": 600, **more}).replace('"', '""')
+        return words(bike.sync_file(io.StringIO(f'jobid,schedule,blackout\na:A,{HOURLY},"{cell}"\n')))
+
+    assert load() == [("added", "a:A")]
+    [every] = [each.every for each in bike.store.blackouts.list_all().values()]
+    assert load() == [("unchanged", "a:A")]
+    assert load(reason="x") == [("changed", "a:A")]
+    assert [(each.every, each.reason) for each in bike.store.blackouts.list_all().values()] == [(every, "x")]
 
 
 @pytest.mark.parametrize(

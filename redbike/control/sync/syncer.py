@@ -155,7 +155,9 @@ class Syncer:
             else:
                 own = "UTC" if SCHEDULE in row.complete else zone
                 schedule = parse_to_set(row.schedule, own, row.jobid, now, self._settings)
-            blackout = row.blackout and check_blackout(*row.blackout, "UTC" if BLACKOUT in row.complete else zone, now)
+            blackout = row.blackout and check_blackout(
+                *row.blackout, "UTC" if BLACKOUT in row.complete else zone, now, Blackout.parse(stored.blackout)
+            )
         except ValueError as error:
             return _Plan(Change(Difference.BAD, row.jobid, line=row.line, error=error))
         found = compare(row, schedule, stored, wish, now, blackout)
