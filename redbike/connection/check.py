@@ -12,7 +12,7 @@ from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, Time
 from redis.sentinel import SentinelConnectionPool, SentinelManagedConnection
 
 from redbike.connection.cluster import Router, SlotConnection
-from redbike.connection.refusals import describe_login, describe_outage
+from redbike.connection.refusals import describe_login, describe_outage, make_refusal
 from redbike.connection.silence import Address
 from redbike.errors import ServerError, Unreachable
 
@@ -30,7 +30,8 @@ OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
 def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[str]:
     """Return warnings about the server; with `needs_durability` also one if it keeps nothing on disk.
 
-    Raise `ServerError` if it is too old or refuses, or if its address is wrong; `Unreachable` if it does not answer.
+    Raise `ServerError` if it is too old or refuses, or if its address is wrong; `Unreachable` if it does not answer, or
+    refuses only for a while.
     """
     try:
         answer, *replies = _request_info(client)
@@ -49,7 +50,9 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
             f"cannot reach Redis at {describe_address(client)}: {message}{_hint_at_tls(client, message)}"
         ) from None
     except RedisError as error:
-        raise ServerError(f"Redis at {describe_address(client)} refuses: {error}") from None
+        # It helps to wait for a long script, or for the master of a replica.
+        kind = type(make_refusal(error))
+        raise kind(f"Redis at {describe_address(client)} refuses: {error}") from None
     refusal = next((reply for reply in replies if isinstance(reply, Exception)), None)
     if refusal is not None:
         # Not every user may run INFO. If the version is too old, the scripts will fail.

@@ -1,6 +1,7 @@
 """What is said of a server before it is used: each warning in a line, and none that is wrong."""
 
 import logging
+import threading
 
 import pytest
 import redis
@@ -8,6 +9,7 @@ import redis
 from redbike import Redbike, RoundRobin
 from redbike.connection.check import check_server
 from redbike.connection.client import connect
+from redbike.errors import Unreachable
 from tests.commandline import Shell
 from tests.waiting import wait_until
 
@@ -48,6 +50,38 @@ def test_a_replica_and_a_policy_that_may_evict_are_warned_of(client):
         ]
     finally:
         client.replicaof("NO", "ONE")
+
+
+def find_outage(client):
+    """What is waited for; "" if it is nothing."""
+    try:
+        check_server(client)
+    except Unreachable as error:
+        return str(error)
+    return ""
+
+
+def test_one_that_refuses_for_a_while_is_waited_for(client):
+    def run_script():
+        with pytest.raises(redis.ResponseError, match="killed"):
+            client.eval("local began = redis.call('TIME')[1]; while redis.call('TIME')[1] - began < 10 do end", 0)
+
+    busy = threading.Thread(target=run_script)
+    client.config_set("busy-reply-threshold", 1)
+    busy.start()
+    try:
+        wait_until(lambda: "refuses: BUSY " in find_outage(client), 5)
+        client.script_kill()
+    finally:
+        busy.join()
+        client.config_set("busy-reply-threshold", 5000)
+    client.config_set("replica-serve-stale-data", "no")
+    client.replicaof("127.0.0.1", "1")
+    try:
+        assert "refuses: Link with MASTER is down" in find_outage(client)
+    finally:
+        client.replicaof("NO", "ONE")
+        client.config_set("replica-serve-stale-data", "yes")
 
 
 def test_nothing_is_said_where_it_may_not_be_asked(forgetful, server_url):
