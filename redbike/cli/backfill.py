@@ -37,8 +37,9 @@ def backfill_job(arguments: Arguments, config: Config) -> None:
     start, end = (parse_time(text, config, looks_back=True, read_clock=read_clock) for text in texts)
     assert start is not None
     assert end is not None
+    # Before it begins: whoever hears of an error begins it again.
+    clock = Clock(read_clock(), bike.settings.timezone)
     found = bike.backfill(arguments["<JOBID>"], start, end, at_once, bool(arguments["--again"]), is_dry, alone)
-    clock = Clock(bike.store.timeline.read_clock(), bike.settings.timezone)
     if is_dry:
         print_rows(arguments, _list_rows(found), FIELDS, lambda rows: _show(rows, found, clock))
     for line in _explain(found, clock, is_dry):

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 from redbike.cli.arguments import Arguments, parse_time, prepare_time
 from redbike.cli.bike import note_pauses, open_bike
@@ -12,7 +13,7 @@ from redbike.config.file import Config
 from redbike.config.options import MAX_DATA
 from redbike.control.operator import name_operator
 from redbike.control.setter import Setter
-from redbike.errors import BadConfig
+from redbike.errors import BadConfig, RedbikeError
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import parse_duration
 from redbike.store import shell
@@ -65,9 +66,10 @@ def _set(arguments: Arguments, config: Config, find_instant: Callable[[float], f
     Setter(bike.store.noted_as(name_operator()), bike.settings).enter_from_shell(jobid, schedule, record)
     print(f"{jobid} {Clock(instant, bike.settings.timezone).name(instant)}")
     note_pauses(bike, [jobid], instant)
-    # Of the workers that are there, the library says whether one takes the job.
-    if not any(each.kind == "worker" and each.state != "lost" for each in bike.workers()):
-        complain(f'no worker runs, so the job waits: start one, such as redbike up "{SPEC}"')
+    # It is only advice: the job is set. Of the workers that are there, the library says whether one takes it.
+    with suppress(RedbikeError):
+        if not any(each.kind == "worker" and each.state != "lost" for each in bike.workers()):
+            complain(f'no worker runs, so the job waits: start one, such as redbike up "{SPEC}"')
 
 
 def _check_dashes(arguments: Arguments) -> None:

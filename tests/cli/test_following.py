@@ -1,15 +1,9 @@
 """What the command line tells of jobs that follow others, and of groups. What words there are: tests/queries."""
 
 import json
-from collections import defaultdict
 
 import pytest
 
-from redbike import Redbike
-from redbike.cli.set import set_job
-from redbike.config.file import Config
-from redbike.config.settings import Settings
-from redbike.loop.naming import NoWorker
 from tests.cli.refused import check_refused
 
 GROUP = "the group g, 2 of 3 jobs left, 1 given up: one:A, which is due at "
@@ -155,22 +149,6 @@ def test_what_follows_what_runs_all_the_time_or_is_in_a_blackout_then(bike, shel
     for what in ("next", "show"):
         assert shell.run(what, "load:A").stdout.count("  paused then, until ") == 5, what
     assert "at the earliest. It will be paused then, from " in shell.run("why", "load:A").stdout
-
-
-def test_a_server_that_goes_away_when_a_follower_is_set_is_no_failure(own_server, prefix, monkeypatch, capsys):
-    class Cut(Redbike):
-        def enter(self, *given, **named):
-            is_set = super().enter(*given, **named)
-            own_server.stop()
-            return is_set
-
-    with Cut(NoWorker(), prefix, own_server.url) as bike:
-        monkeypatch.setattr("redbike.cli.set.open_bike", lambda *given, **named: bike)
-        arguments = defaultdict(lambda: None, {"<JOBID>": "load:A", "<SCHEDULE>": "AFTER:extract:A"})
-        assert set_job(arguments, Config(Settings(), own_server.url)) is None
-        assert capsys.readouterr().err.startswith("redbike: load:A: it is set; for what it waits cannot be read: ")
-        own_server.start()
-        assert bike.tell("load:A")["schedule"] == "AFTER:extract:A"
 
 
 def test_the_times_of_a_parent_that_is_paused_then_say_so(bike, shell):

@@ -4,6 +4,8 @@ import shlex
 
 import pytest
 
+from redbike import Redbike
+from redbike.control.setter import Setter
 from tests.cli.refused import check_refused
 from tests.commandline import Within
 from tests.states import unchanged
@@ -126,6 +128,32 @@ def test_bad_input_is_refused_before_a_server_is_started_or_missed(tmp_path, lin
 )
 def test_what_is_not_there(jobs, line, said):
     check(jobs, line, 1, said)
+
+
+@pytest.mark.parametrize(
+    ("line", "where", "said"),
+    [
+        ("set load:A AFTER:extract:A", (Redbike, "enter"), "load:A: it is set; for what it waits cannot be read: "),
+        ("now -- true", (Setter, "enter_from_shell"), ""),
+        ("backfill daily:A --from=2026-01-05 --to=2026-01-06", (Redbike, "backfill"), "daily:A: 2 occurrences run"),
+        ("pause --queue=A", (Redbike, "pause_queue"), ""),
+        ("limit A --at-once=2", (Redbike, "limit"), ""),
+    ],
+)
+def test_a_server_that_goes_away_after_a_change_is_no_failure(tmp_path, own_server, monkeypatch, line, where, said):
+    """Whoever hears of an error does it again, and it would run twice."""
+    change, shell = getattr(*where), Within(tmp_path, own_server.url)
+    assert shell.run("set", "daily:A", "@daily").returncode == 0
+
+    def change_and_stop(*given, **named):
+        found = change(*given, **named)
+        own_server.stop()
+        return found
+
+    monkeypatch.setattr(*where, change_and_stop)
+    done = shell.run(*shlex.split(line))
+    assert (done.returncode, said in done.stderr) == (0, True), done
+    assert not own_server.status()["running"]
 
 
 def check(jobs, line, status, said):
