@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import NamedTuple, cast
 
 from redbike.cli.messages import DONE, FAILED, complain
+from redbike.cli.output import UNKNOWN
 from redbike.cli.tail import Outage, describe_line
 from redbike.control import jobs
 from redbike.errors import RedbikeError, Unreachable
@@ -209,8 +210,7 @@ def print_ends(asked: AskedRuns, timezone: str) -> int:
             complain(said)
     for jobid, run in asked.wait():
         if run is None:
-            why = "it was withdrawn or cancelled, or has expired, or its history is not kept"
-            complain(f"{jobid}: it is not known to have run: {why}")
+            complain(f"{jobid}: {UNKNOWN}")
         else:
             print(describe_line(make_line(run), clock), flush=True)
             if run.outcome == Outcome.RETRY:

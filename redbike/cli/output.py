@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from redbike.cli.arguments import Arguments, parse_count
 from redbike.cli.bike import open_to_look
+from redbike.cli.messages import DONE, FAILED, complain
 from redbike.config.file import Config
 from redbike.errors import BadConfig, NoResult
 from redbike.facade.redbike import Redbike
@@ -16,6 +17,7 @@ from redbike.text.printable import escape
 
 MOST = 1000
 LONGEST = 16384  # bytes of a line
+UNKNOWN = "it is not known to have run: it was withdrawn or cancelled, or has expired, or its history is not kept"
 LOOKS = 3  # looks at a silent run before it is asked whether it still runs
 
 
@@ -42,7 +44,7 @@ def _follow(bike: Redbike, jobid: str) -> int:
     A run that waits in a queue is waited for. If there is neither, print what the last one has printed.
     """
     lines = Lines()
-    heard = bike.store.live.listen([jobid])
+    before, heard = bike.runs(escape_id(jobid), limit=1), bike.store.live.listen([jobid])
     # It may have ended before anybody has listened.
     ended = None if _goes_on(bike, jobid) else _find_last(bike, jobid)
     silent = 0
@@ -54,10 +56,13 @@ def _follow(bike: Redbike, jobid: str) -> int:
             ended = part
         elif silent >= LOOKS and not _goes_on(bike, jobid):
             ended = _find_last(bike, jobid)
+            if [ended] == before:
+                complain(f"{jobid}: {UNKNOWN}")
+                return FAILED
     _show(lines.finish())
     if not lines.is_any:
         _print_kept(bike, jobid)
-    return 0 if ended.outcome == Outcome.OK else 1
+    return DONE if ended.outcome == Outcome.OK else FAILED
 
 
 def _show(lines: Iterable[bytes]) -> None:

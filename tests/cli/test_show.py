@@ -2,13 +2,16 @@
 
 import csv
 import io
+import itertools
 import json
 import time
 from datetime import UTC, datetime
 
 import pytest
 
+from redbike.cli.output import UNKNOWN
 from redbike.commands.worker import NO_TIMEOUT
+from redbike.store.live import LiveOutput
 from tests.cli.refused import check_refused
 from tests.terminal import run_on_terminal
 from tests.verbs import take_one
@@ -65,6 +68,21 @@ def test_the_last_run_of_a_job_whose_id_looks_like_a_pattern(bike, shell):
     lines = show(shell, "db[1]:A")
     assert " ok " in lines[lines.index("Last runs") + 2]
     assert shell.run("output", "db[1]:A", "--follow").returncode == 0
+
+
+def test_output_follows_no_run_that_is_cancelled_while_it_waits(bike, shell, monkeypatch):
+    bike.set("job:A", "@yearly")
+    bike.run("job:A")
+    bike.work_one()
+    bike.run("job:A")
+
+    def listen(*_):
+        yield None
+        bike.cancel("job:A")
+        yield from itertools.repeat(None)
+
+    monkeypatch.setattr(LiveOutput, "listen", listen)
+    check_refused(shell.run("output", "job:A", "--follow"), 1, f"job:A: {UNKNOWN}")
 
 
 @pytest.mark.parametrize(
