@@ -200,9 +200,12 @@ class _Events:
 def _keys_come_at_once() -> Iterator[None]:
     """Let the terminal pass on each key without a newline, and show none."""
     terminal = sys.stdin.fileno()
-    before = termios.tcgetattr(terminal)
     try:
+        before = termios.tcgetattr(terminal)
         tty.setcbreak(terminal)
-        yield
-    finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+    except termios.error:
+        raise RedbikeError("the terminal is gone") from None

@@ -37,12 +37,12 @@ CLEAR = "\x1b[H"
 class Screen:
     """``redbike top`` on a terminal, with what it has shown so far."""
 
-    def __init__(self, shell, *arguments, columns=80, lines=24, shows="DUE NEXT", **environment):
+    def __init__(self, shell, *arguments, columns=80, lines=24, shows="DUE NEXT", complaints=None, **environment):
         self.terminal, self.side = os.openpty()
         self.resize(columns, lines)
         self.before = termios.tcgetattr(self.side)
         own = {name: value for name, value in shell.environment.items() if name not in ("COLUMNS", "LINES")}
-        files = (self.side,) * 3
+        files = self.side, self.side, self.side if complaints is None else complaints
         # With a variable of Python's own, a new interpreter is started, and nothing is forked.
         self.process = shell.spawn(("top", *arguments), *files, own | {"TERM": "xterm-256color"} | environment)
         self.shown = ""
@@ -171,11 +171,16 @@ def test_ctrl_z_gives_the_terminal_back_and_it_goes_on_later(bike, shell):
     assert screen.end(b"q") == 0
 
 
-def test_a_terminal_that_is_closed_ends_it(bike, shell):
-    screen = Screen(shell, PYTHONUNBUFFERED="")
-    os.close(screen.terminal)
-    os.close(screen.side)
-    wait_until(lambda: screen.process.poll() is not None)
+@pytest.mark.parametrize(("keys", "shows"), [(b"", "DUE NEXT"), (b"\x1b[B\r", "Any key goes back.")])
+def test_a_terminal_that_is_closed_ends_it(bike, shell, keys, shows):
+    with memory_file() as complaints:
+        screen = Screen(shell, PYTHONUNBUFFERED="", complaints=complaints)
+        screen.type(keys)
+        screen.wait_for(shows)
+        os.close(screen.terminal)
+        os.close(screen.side)
+        wait_until(lambda: screen.process.poll() is not None)
+        assert "Traceback" not in read(complaints)
 
 
 def test_a_server_that_goes_away_is_named_and_keys_still_count(own):
