@@ -225,7 +225,7 @@ class Sentinels(Sentinel):
     def discover_master(self, service_name: str) -> tuple[str, int]:
         """Return the address of the master. Raise `MasterNotFoundError`."""
         reasons = []
-        for sentinel in list(self.sentinels):
+        for sentinel in self.sentinels:
             try:
                 masters: Any = sentinel.sentinel_masters()
             except AuthenticationError as error:
@@ -235,9 +235,8 @@ class Sentinels(Sentinel):
             else:
                 state = masters.get(service_name)
                 if state and self.check_master_state(state, service_name):  # type: ignore[no-untyped-call]
-                    # It is asked first from now on, as others may be gone.
-                    self.sentinels.remove(sentinel)
-                    self.sentinels.insert(0, sentinel)
+                    # It is asked first from now on, as others may be gone. One step: other threads ask them, too.
+                    self.sentinels = [sentinel, *(each for each in self.sentinels if each is not sentinel)]
                     return state["ip"], state["port"]
                 reason = "it counts the master as down" if state else "it does not know this service"
             reasons.append(f"{_describe_address(sentinel)}: {reason}")

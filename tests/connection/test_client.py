@@ -6,6 +6,7 @@ import redis
 from redbike.connection.check import check_server
 from redbike.connection.client import connect
 from redbike.connection.cluster import add_braces
+from redbike.connection.pools import Sentinels
 from redbike.connection.urls import redact
 from redbike.errors import BadConfig, ServerError, Unreachable
 
@@ -105,3 +106,14 @@ def test_a_wrong_password_is_said_without_saying_it(client, server_url):
         assert check_server(connect(server_url.replace("unix://", "unix://guest:right@"))) == []
     finally:
         client.acl_deluser("guest")
+
+
+def test_the_sentinel_that_answers_is_asked_first_and_no_thread_sees_a_list_without_it():
+    sentinels = Sentinels([("a", 1), ("b", 1), ("c", 1)])
+    first, second, third = before = sentinels.sentinels
+    state = {"is_master": True, "is_sdown": False, "is_odown": False, "num-other-sentinels": 2, "ip": "m", "port": 1}
+    first.sentinel_masters, second.sentinel_masters = dict, lambda: {"service": state}
+    assert sentinels.discover_master("service") == ("m", 1)
+    assert sentinels.sentinels == [second, first, third]
+    # Another thread may have been about to go through it.
+    assert before == [first, second, third]
