@@ -1,4 +1,4 @@
-"""Run the commands that only read, one thing each: statuses, schedules, tell, failures, why, incident."""
+"""Run the commands that only read, one thing each: statuses, schedules, tell, why, incident."""
 
 import csv
 import json
