@@ -1,10 +1,11 @@
 """Which jobs a base has on its hosts, and what keeps it from others: see `redbike.loop.every_host`."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from redbike.config.options import find_all_of
 from redbike.config.settings import HOST_NAME
-from redbike.errors import BadJobId
+from redbike.errors import BadJobId, RedbikeError
 from redbike.schedule.moments import join_words
 from redbike.store.every_host import is_base, name_job
 from redbike.store.hosts import EVERY, split_host
@@ -68,9 +69,11 @@ def say_where(store: Store, jobid: str) -> str:
 
 
 def say_nowhere(store: Store, base: str) -> str:
-    """Return in words why a base has no job on any host."""
-    others = find_jobs(store, base, store.hosts.read(base).seen)[1]
-    return say_taken(base, others) if others else "it has no job on any host"
+    """Return in words why a base has no job on any host; that it has none, if the server is away."""
+    with suppress(RedbikeError):  # other jobs may have been run
+        if others := find_jobs(store, base, store.hosts.read(base).seen)[1]:
+            return say_taken(base, others)
+    return "it has no job on any host"
 
 
 def list_on_hosts(store: Store, jobids: Iterable[str], nowhere: list[str] | None = None) -> Iterator[str]:

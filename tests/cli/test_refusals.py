@@ -5,6 +5,7 @@ import shlex
 import pytest
 
 from redbike import Redbike
+from redbike.control import jobs as job_control
 from redbike.control.setter import Setter
 from tests.cli.refused import check_refused
 from tests.commandline import Within
@@ -136,6 +137,7 @@ def test_what_is_not_there(jobs, line, said):
         ("set load:A AFTER:extract:A", (Redbike, "enter"), "load:A: it is set; for what it waits cannot be read: "),
         ("now -- true", (Setter, "enter_from_shell"), ""),
         ("backfill daily:A --from=2026-01-05 --to=2026-01-06", (Redbike, "backfill"), "daily:A: 2 occurrences run"),
+        ("run daily:A every:A@all", (job_control, "run_jobs"), "every:A@all: it has no job on any host"),
         ("pause --queue=A", (Redbike, "pause_queue"), ""),
         ("limit A --at-once=2", (Redbike, "limit"), ""),
     ],
@@ -143,7 +145,8 @@ def test_what_is_not_there(jobs, line, said):
 def test_a_server_that_goes_away_after_a_change_is_no_failure(tmp_path, own_server, monkeypatch, line, where, said):
     """Whoever hears of an error does it again, and it would run twice."""
     change, shell = getattr(*where), Within(tmp_path, own_server.url)
-    assert shell.run("set", "daily:A", "@daily").returncode == 0
+    for jobid in ("daily:A", "every:A@all"):
+        assert shell.run("set", jobid, "@daily").returncode == 0
 
     def change_and_stop(*given, **named):
         found = change(*given, **named)
