@@ -1,12 +1,17 @@
 """Hostile requests to the API: each has one line as its answer, that quotes what is wrong, and changes nothing."""
 
 import json
+from itertools import product
 
+from redbike.store.cursors import Cursor
 from redbike.web import app
 from redbike.web.api.application import MOST_BODY
+from redbike.web.api.paging import write_cursor
+from redbike.web.api.routes import PAGE
 from tests.loops import raising
 from tests.states import untouched
-from tests.web.api import JSON, Api
+from tests.web.api import JOB as ETL
+from tests.web.api import JSON, Api, list_requests, make_token
 
 SET = {"schedule": "EVERY:1h"}
 JOB = "/jobs/a:A"
@@ -136,6 +141,27 @@ def test_headers_are_refused_too(bike):
         assert (answer.status_code, said in answer.json()["detail"]) == (status, True), answer.text
         assert status != 401 or answer.headers["www-authenticate"] == "Bearer"
     assert list(bike.get_schedules()) == []
+
+
+def test_no_cursor_leads_to_a_job_that_is_not_asked_for(bike):
+    own, tagged = {ETL, "etl/2:A"}, {"/runs?tag=mine", "/failures?tag=mine"}
+    for jobid in (*own, "secret:A"):
+        bike.set(jobid, "NOW", data={"error": jobid}, tags="other" if jobid == "etl/2:A" else "mine")
+    while bike.dispatch_due() or bike.work_one():
+        pass
+    for _ in bike.store.archiver.archive():
+        pass
+    bike.set("secret:A", "EVERY:1h")
+    far, last = Cursor(entry=(1e12, b"z")).format(), write_cursor(1e12, "z")
+    places = product(("", "many ", "many 0-0", f"before {last}", "0-0", "1-0", far), ("", "secret:A"))
+    cursors = [*(write_cursor(*each) for each in places), "", last, write_cursor(""), write_cursor(1e12, 0, 0)]
+    api = Api(app(bike, api=True), make_token(bike, jobs=["etl*"]))
+    lists = [path for route, path, _ in list_requests() if PAGE[-1] in route.query]
+    for path, cursor in product((*lists, *tagged), cursors):
+        _, page = api.ask("GET", f"{path}{'&' if '?' in path else '?'}cursor={cursor}")
+        found = {row["jobid"] for row in page.get("items", ()) if row.get("jobid")}
+        assert found <= ({ETL} if path in tagged or "/jobs/" in path else own), (path, bytes.fromhex(cursor))
+        assert "secret" not in json.dumps(page.get("items")), (path, bytes.fromhex(cursor))
 
 
 def test_who_guesses_tokens_has_to_wait(bike):

@@ -11,7 +11,7 @@ from redbike.loop.worker_class import find_queue
 from redbike.queries.fields import AGENDA, JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
 from redbike.queries.forecast import MOST_HOURS
 from redbike.queries.late import read_late_page
-from redbike.store.cursors import Cursor
+from redbike.store.cursors import Cursor, make_bad_cursor
 from redbike.store.history import PastRun
 from redbike.store.job import JobSearch, read_event
 from redbike.store.log import LogSearch, check_who
@@ -84,7 +84,7 @@ def list_runs_of_job(call: Call) -> Answer:
 
 def _read_runs(call: Call, jobid: str | None) -> Page:
     """Return a page of runs: the newest first, unless very many jobs have runs."""
-    past, fits = call.site.bike.store.past, call.compile() if jobid is None else bool
+    past, fits = call.site.bike.store.past, call.compile() if jobid is None else jobid.__eq__
     jobids = None if jobid is None else [jobid]
     if call.tags:
         jobids = list(expand(call.site.bike.store.catalog, call.patterns, may_miss=True, tags=call.tags))
@@ -95,6 +95,8 @@ def _read_runs(call: Call, jobid: str | None) -> Page:
         before = read_cursor(rest, float, str) if kind == "before" else None
         search = RunSearch(failed, since, (before[0], before[1]) if before else None)
         if kind == "many":
+            if jobids is not None:
+                raise make_bad_cursor(place)  # those of all jobs have such ones
             page = past.read_runs_of_many(search, Cursor.parse(rest), STEP, 0.0)
         else:
             page = past.read_runs(search, jobids, STEP)
