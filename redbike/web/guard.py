@@ -20,7 +20,7 @@ from redbike.store.tokens import Role, Token, find_token
 from redbike.web.keys import WINDOW, Keys, Tries
 from redbike.web.permits import Permit, Refusal
 from redbike.web.proxies import Person, Proxies
-from redbike.web.requests import get_client, is_loopback, read_cookies, read_host
+from redbike.web.requests import get_client, is_loopback, read_bearer, read_cookies, read_host
 
 T = TypeVar("T")
 ANY = "*"  # among the hosts: each
@@ -126,9 +126,8 @@ class Guard:
         Raise `RedbikeError` if Redis has not told yet which tokens there are.
         """
         person = self._proxies.find_person(scope, headers)
-        kind, _, secret = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer":
-            return await self._check_secret(get_client(scope), secret.strip(), person, is_new)
+        if (secret := read_bearer(headers)) is not None:
+            return await self._check_secret(get_client(scope), secret, person, is_new)
         if person and self._proxies.roles:
             if person.role is None:
                 return Refusal(403, f"no group of {person.name} has a role here: see --roles")

@@ -83,6 +83,12 @@ def is_loopback(name: str) -> bool:
         return name == "localhost"
 
 
+def read_bearer(headers: Headers) -> str | None:
+    """Return the token that a program sends; None for none. Browsers send other kinds of logins by themselves."""
+    kind, _, secret = headers.get("authorization", "").partition(" ")
+    return secret.strip() if kind.lower() == "bearer" else None
+
+
 def is_own_origin(scope: Scope, headers: Headers) -> bool:
     """Tell whether a request comes from a page of this host, or from something that is no browser."""
     site = headers.get("sec-fetch-site")

@@ -22,7 +22,7 @@ from redbike.web.control import name_person
 from redbike.web.guard import CHALLENGE, Guard
 from redbike.web.login import HEADERS, MOST_HEADERS, PRIVATE
 from redbike.web.permits import Permit, Refusal, explain_role
-from redbike.web.requests import count_bytes, get_path, is_own_origin
+from redbike.web.requests import count_bytes, get_path, is_own_origin, read_bearer
 from redbike.web.site import Site
 from redbike.web.stream import Stream
 
@@ -114,7 +114,7 @@ class Api:
             raise Problem.refuse(found)
         if found is None:
             raise Problem(401, "the token is needed: Authorization: Bearer TOKEN", CHALLENGE)
-        is_from_page = "authorization" not in request.headers and not is_own_origin(request.scope, request.headers)
+        is_from_page = read_bearer(request.headers) is None and not is_own_origin(request.scope, request.headers)
         if is_from_page and request.method not in READING:
             raise Problem(403, "this request comes from a page of another site")
         return found
