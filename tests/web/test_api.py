@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+from datetime import datetime
 from urllib.parse import quote
 
 import pytest
@@ -66,6 +67,13 @@ def test_a_job_is_set_run_told_and_unset(bike, api):
         "urn:redbike:problem:no-such-job",
     )
     assert {entry.who for entry in bike.log()} == {"api@testclient"}
+
+
+def test_an_instant_without_a_zone_is_in_that_of_the_job(api):
+    body = {"schedule": "* * * * *", "after": "2030-01-01T00:00"}
+    for zone, due in ((None, "2030-01-01T00:01+00:00"), ("America/New_York", "2030-01-01T00:01-05:00")):
+        job = api.ask("PUT", f"/jobs/{quote(JOB, safe='')}", {**body, "tz": zone})[1]
+        assert job["next_run"] == datetime.fromisoformat(due).timestamp()
 
 
 def test_to_stop_what_has_failed_for_good_leaves_it_so(client, prefix):

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
 
 from redbike.config.labels import read_filter
+from redbike.config.settings import check_zone
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.queries.following.family import Family
 from redbike.queries.following.remarks import find_hidden
@@ -107,14 +108,18 @@ class Call:
         text = self.query.get(name)
         return None if text is None else read_time(text, self.clock.now, self.clock.zone, looks_back).instant
 
-    def get_instant(self, name: str) -> float | None:
-        """Return a member of the body that is a time: epoch seconds, or as people say it. Raise `BadConfig`."""
+    def get_instant(self, name: str, zone: str | None = None) -> float | None:
+        """Return a member of the body that is a time: epoch seconds, or as people say it. Raise `BadConfig`.
+
+        A time without a zone is in `zone`, or else in that of the settings.
+        """
         value = self.body.get(name)
         if value is None or is_number(value):
             return value
         if not isinstance(value, str):
             raise BadConfig(f"bad {name} {quote(value)}: epoch seconds, or a text such as 22:45, are needed")
-        return read_time(value, self.clock.now, self.clock.zone).instant
+        local = self.clock.zone if zone is None else check_zone(zone)
+        return read_time(value, self.clock.now, local).instant
 
     def get_text(self, name: str) -> str | None:
         """Return a member of the body that is a text. Raise `BadConfig`."""

@@ -76,7 +76,7 @@ def set_job(call: Call) -> Answer:
     if "data" in call.body:
         changes["data"] = call.body["data"]
     warnings, zone = list[str](), call.get_text("tz")
-    after = read_since(call.get_instant("after"), zone)
+    after = read_since(call.get_instant("after", zone), zone)
     setter = Setter(call.steerer.store, call.steerer.settings, warnings.append, call.fits)
     parsed = parse(schedule, setter.settings.timezone if zone is None else check_zone(zone), jobid)
     check_after(call.body.get("after"), parsed)
