@@ -228,7 +228,7 @@ def _count_due(begin: float, end: float, first: float | None, after: float, sche
 class Calendar:
     """Knows when jobs are held from `start` to `end`, also by a window that is on already.
 
-    `pauses` are those of queues and of everything (""), and count as windows.
+    `pauses` of queues and of everything ("") count as windows. Those of blackouts that are over at `since` do not.
     """
 
     def __init__(
@@ -238,9 +238,10 @@ class Calendar:
         start: float,
         end: float,
         pauses: Mapping[str, QueuePause] | None = None,
+        since: float = -math.inf,
     ) -> None:
-        self.settings, self._span = settings, (start, end)
-        windows = {name: list(each.list_between(start, end)) for name, each in found.items()}
+        self.settings, self._start, self._end = settings, start, end
+        windows = {name: list(each.list_between(max(start, since), end)) for name, each in found.items()}
         for queue, pause in (pauses or {}).items():
             until = math.nextafter(end, math.inf) if pause.until is None else pause.until
             if until > start:
@@ -251,12 +252,11 @@ class Calendar:
     @property
     def closed(self) -> Sequence[str]:
         """The queues that are paused all the time, by name; "" is everything."""
-        start, end = self._span
         found = ((name, join_windows(each)) for name, each in self._windows.items() if not name.startswith(OF_JOB))
         return sorted(
             name.removeprefix(OF_QUEUE)
             for name, windows in found
-            if any(window.start <= start and window.end > end for window in windows)
+            if any(window.start <= self._start and window.end > self._end for window in windows)
         )
 
     def find(self, jobid: str, queue: str, options: str, is_paused: bool = False) -> Held | None:
@@ -268,10 +268,10 @@ class Calendar:
         if not names:
             return None
         if (windows := self._joined.get(names)) is None:
-            least = self._span[0] if is_paused else -math.inf
+            least = self._start if is_paused else -math.inf
             found = ((name, window) for name in names for window in self._windows[name])
             kept = [each for each in found if not each[0].startswith(OF_JOB) or each[1].start > least]
-            windows = tuple(_join(kept, self._span[0]))
+            windows = tuple(_join(kept, self._start))
             if not names[0].startswith(OF_JOB):
                 self._joined[names] = windows
         own = override(self.settings, options) if options else self.settings
@@ -294,7 +294,7 @@ def _join(found: Sequence[tuple[str, Window]], now: float) -> Iterator[HeldWindo
         yield HeldWindow(*window, of, min(opens, window.end), tuple(later))
 
 
-def read_calendar(store: Store, settings: Settings, start: float, end: float) -> Calendar:
+def read_calendar(store: Store, settings: Settings, start: float, end: float, since: float = -math.inf) -> Calendar:
     """Return when jobs are held from `start` to `end`: by blackouts, and by pauses of queues and of everything."""
     pauses = {each.queue: each.pause for each in store.queue_limits.list_all() if each.pause}
-    return Calendar(store.blackouts.list_all(), settings, start, end, pauses)
+    return Calendar(store.blackouts.list_all(), settings, start, end, pauses, since)

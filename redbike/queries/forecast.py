@@ -133,7 +133,8 @@ def make_forecast(
     blackout, or a pause of a queue. Jobs that run more often than `every` so many seconds are left out, if it is not 0.
     """
     end = math.ceil((start + hours * 3600) / QUARTER) * QUARTER
-    calendar = read_calendar(store, settings or Settings(), now, end)
+    # What windows long before the start have held has run by then, and there may be millions of them.
+    calendar = read_calendar(store, settings or Settings(), now, end, start - MOST_HOURS * 3600)
     counting = Counting(start, end, now, store.name_queue, calendar, every)
     paused = _count(store, counting, now, end, jobids, report, queue)
     minutes = counting.minutes

@@ -12,6 +12,8 @@ from redbike import BadConfig, BadJobId, Redbike
 from redbike.loop.policies import decide_done
 from redbike.queries import counting
 from redbike.queries.counting import MINUTE, QUARTER
+from redbike.schedule import windows
+from redbike.schedule.windows import find_window
 from redbike.store.namespace import make_tag
 from redbike.store.schedules import find_schedule
 from tests.verbs import Quiet, dispatch, take_one
@@ -162,6 +164,15 @@ def test_what_a_queue_holds_is_not_late_beside_other_pauses(redbike, holds, wait
     bike.run_due(bike.now + waits)
     hold(bike, holds[1:] if waits else ())
     check(bike)
+
+
+def test_far_ahead_it_does_not_look_at_all_windows_until_then(bike, monkeypatch):
+    asked = []
+    monkeypatch.setattr(windows, "find_window", lambda *given: asked.append(given) or find_window(*given))
+    bike.set("cron:A", "10 * * * *")
+    bike.pause_queue("A", every="@hourly", lasting="40m")
+    found = look(bike, hours=5, after=NOW + 3650 * 86400)
+    assert (found.runs, len(asked) < 500) == (6, True)
 
 
 def test_a_queue_that_somebody_has_to_resume_is_not_counted_and_named(bike):
