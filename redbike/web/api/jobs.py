@@ -191,8 +191,10 @@ def read_every(call: Call) -> bool:
 
 
 def _steer(call: Call, verb: Any) -> Answer:
-    jobid = call.known_jobid
-    found: list[Steered] = verb(jobid)
+    jobid = call.jobid
+    # One whose only schedule was refused is told of, but there is nothing to steer.
+    is_there = call.site.bike.store.catalog.has_job(jobid)
+    found: list[Steered] = verb(jobid) if is_there else [Steered(jobid, "missing")]
     words = {each.jobid: each.word for each in found}
     # Who names a job for every host steers those that it has there.
     word = words[jobid] if jobid in words else found[0].word if len(set(words.values())) == 1 else VARIOUS
