@@ -8,7 +8,7 @@ from typing import Any
 from redbike.cli.arguments import Arguments, parse_time, prepare_time
 from redbike.cli.asked import AskedRuns, print_ends
 from redbike.cli.bike import note_pauses, open_bike
-from redbike.cli.messages import DONE, complain
+from redbike.cli.messages import DONE, FAILED, complain
 from redbike.config.file import Config
 from redbike.config.labels import read_filter
 from redbike.config.limits import NO_LIMIT, Limit, Limits, read_limit
@@ -41,8 +41,11 @@ def run_jobs(arguments: Arguments, config: Config) -> int:
         raise BadConfig("--dry-run runs nothing, so there is nothing to --wait for")
     bike = open_bike(config, needs_queues=True)
     asked = AskedRuns(bike.store) if arguments["--wait"] else None
-    run = _run_failed if arguments["--failed"] else _run_named
-    run(bike, arguments, jobs.run_jobs if asked is None else asked.run)
+    run = jobs.run_jobs if asked is None else asked.run
+    if arguments["--failed"]:
+        _run_failed(bike, arguments, run)
+    elif not _run_named(bike, arguments, run):
+        return FAILED
     return DONE if asked is None else print_ends(asked, bike.settings.timezone)
 
 
@@ -69,12 +72,16 @@ def _run_failed(bike: Redbike, arguments: Arguments, run: Run) -> None:
     _print(failed)
 
 
-def _run_named(bike: Redbike, arguments: Arguments, run: Run) -> None:
-    """Run jobs once now, and say of those that have failed whether that is a new try or a new run."""
+def _run_named(bike: Redbike, arguments: Arguments, run: Run) -> bool:
+    """Run jobs once now, and say of those that have failed whether that is a new try or a new run.
+
+    Return whether any runs: those for every host may have no job on any.
+    """
     named = [text for text in arguments["<JOBID>"] if not is_pattern(text)]
     states = {} if arguments["--dry-run"] else {each.jobid: each for each in bike.store.questions.inspect(named)}
     tries = find_tries(bike.store, states)
-    note_pauses(bike, _steer_named(bike, arguments, run))
+    steered = _steer_named(bike, arguments, run)
+    note_pauses(bike, steered)
     clock = Clock(0.0, bike.settings.timezone)
     for jobid, state in states.items():
         if jobid in tries:
@@ -82,6 +89,7 @@ def _run_named(bike: Redbike, arguments: Arguments, run: Run) -> None:
             complain(f"{jobid}: {again} of the occurrence of {clock.name(tries[jobid])}")
         elif state.has_event(Event.DIE):
             complain(f"{jobid}: a new run, because Redbike no longer keeps the failure")
+    return bool(steered or arguments["--dry-run"])
 
 
 def cancel_jobs(arguments: Arguments, config: Config) -> None:
