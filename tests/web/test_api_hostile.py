@@ -5,6 +5,7 @@ from itertools import product
 
 from redbike.store.cursors import Cursor
 from redbike.web import app
+from redbike.web.api import lists
 from redbike.web.api.application import MOST_BODY
 from redbike.web.api.paging import write_cursor
 from redbike.web.api.routes import PAGE
@@ -145,9 +146,9 @@ def test_headers_are_refused_too(bike):
     assert list(bike.get_schedules()) == []
 
 
-def test_no_cursor_leads_to_a_job_that_is_not_asked_for(bike):
+def test_no_cursor_leads_to_a_job_that_is_not_asked_for(bike, monkeypatch):
     own, tagged = {ETL, "etl/2:A"}, {"/runs?tag=mine", "/failures?tag=mine"}
-    for jobid in (*own, "secret:A"):
+    for jobid in (ETL, "secret:A", "etl/2:A"):
         bike.set(jobid, "NOW", data={"error": jobid}, tags="other" if jobid == "etl/2:A" else "mine")
     while bike.dispatch_due() or bike.work_one():
         pass
@@ -158,12 +159,15 @@ def test_no_cursor_leads_to_a_job_that_is_not_asked_for(bike):
     places = product(("", "many ", "many 0-0", f"before {last}", "0-0", "1-0", far), ("", "secret:A"))
     cursors = [*(write_cursor(*each) for each in places), "", last, write_cursor(""), write_cursor(1e12, 0, 0)]
     api = Api(app(bike, api=True), make_token(bike, jobs=["etl*"]))
-    lists = [path for route, path, _ in list_requests() if PAGE[-1] in route.query]
-    for path, cursor in product((*lists, *tagged), cursors):
+    paths = [path for route, path, _ in list_requests() if PAGE[-1] in route.query]
+    for path, cursor in product((*paths, *tagged), cursors):
         _, page = api.ask("GET", f"{path}{'&' if '?' in path else '?'}cursor={cursor}")
         found = {row["jobid"] for row in page.get("items", ()) if row.get("jobid")}
         assert found <= ({ETL} if path in tagged or "/jobs/" in path else own), (path, bytes.fromhex(cursor))
         assert "secret" not in json.dumps(page.get("items")), (path, bytes.fromhex(cursor))
+    monkeypatch.setattr(lists, "STEP", 2)
+    cursor = bytes.fromhex(api.ask("GET", "/runs?limit=1")[1]["cursor"]).decode()
+    assert b"secret".hex() not in cursor, "it names no other job either"
 
 
 def test_who_guesses_tokens_has_to_wait(bike):

@@ -93,7 +93,8 @@ def _read_runs(call: Call, jobid: str | None) -> Page:
     def read(place: str) -> tuple[list[tuple[str, Row]], str | None]:
         kind, _, rest = place.partition(" ")
         before = read_cursor(rest, float, str) if kind == "before" else None
-        search = RunSearch(failed, since, (before[0], before[1]) if before else None)
+        # The next cursor names the last run that is found: none that may not be shown.
+        search = RunSearch(failed, since, (before[0], before[1]) if before else None, matches=fits)
         if kind == "many":
             if jobids is not None:
                 raise make_bad_cursor(place)  # those of all jobs have such ones
@@ -103,7 +104,7 @@ def _read_runs(call: Call, jobid: str | None) -> Page:
         following = f"many {page.following.format()}" if page.following else None
         if page.is_more:
             following = f"before {write_cursor(page.runs[-1].started, page.runs[-1].jobid)}"
-        rows = [(f"{run.started!r} {run.jobid}", show_run(call, run)) for run in page.runs if fits(run.jobid)]
+        rows = [(f"{run.started!r} {run.jobid}", show_run(call, run)) for run in page.runs]
         return rows, following
 
     return fill(call.limit, call.query.get("cursor") or "", read)
