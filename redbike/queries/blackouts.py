@@ -220,9 +220,9 @@ class Held(NamedTuple):
 
 
 def _count_due(begin: float, end: float, first: float | None, after: float, schedule: Schedule) -> int:
-    """Count what is due from `begin` on and before `end`."""
+    """Count what is due from `begin` on and before `end`; `after` is infinite for a job that is paused for good."""
     own = first is not None and begin <= first < end
-    return own + schedule.count(max(after, math.nextafter(begin, 0)), math.nextafter(end, 0), COUNT_LIMIT)
+    return own + schedule.count(min(max(after, math.nextafter(begin, 0)), end), math.nextafter(end, 0), COUNT_LIMIT)
 
 
 class Calendar:

@@ -136,6 +136,15 @@ def test_it_counts_a_run_that_somebody_has_asked_for_and_that_waits_beside_what_
     check(bike)
 
 
+def test_a_paused_job_that_somebody_has_asked_for_runs_once_when_its_queue_is_resumed(redbike):
+    bike = redbike(Quiet("A"), now=1_790_000_000.0)
+    bike.set("late:A", "EVERY:20m")
+    bike.pause("late:A")
+    bike.run("late:A")
+    hold(bike, [("q", 3700, "")])
+    check(bike)
+
+
 @pytest.mark.parametrize("catchup", ["last", "all"])
 @pytest.mark.parametrize(
     ("holds", "waits"),
