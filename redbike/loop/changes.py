@@ -67,7 +67,11 @@ def _decide_paused(run: Run, next_state: NextState, settings: Settings, since: f
     schedule = find_schedule(run.jobid, run.schedule, run.options)
     decided = decide_next(run, schedule, settings, since)
     skipped = {name: getattr(decided, name) for name in ("missed", "overlapped", "late", "paused", "expired")}
-    return replace(next_state, due=decided.due, **skipped)
+    # What comes due from the pause on is neither run nor counted yet.
+    after = RetryState.parse(decided.retry_state).after
+    kept = replace(RetryState.parse(next_state.retry_state), after=after)
+    retry_state = "" if kept == RetryState() else kept.format()
+    return replace(next_state, due=decided.due, retry_state=retry_state, **skipped)
 
 
 def decide_cancelled(run: Run, settings: Settings, now: float, why: Why = "") -> NextState:

@@ -6,7 +6,7 @@ import pytest
 
 from redbike.config.settings import Settings
 from redbike.loop.changes import decide_again, decide_owed
-from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_first_due
+from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_first_due, keep_failed
 from redbike.loop.policies import (
     MAX_ERROR,
     MAX_TRACEBACK,
@@ -18,7 +18,7 @@ from redbike.loop.policies import (
     decide_suspect,
 )
 from redbike.schedule.parser import parse
-from redbike.store.enums import Outcome, Skip
+from redbike.store.enums import Left, Outcome, Skip
 from redbike.store.inspection.fsck import fsck
 from redbike.store.next_state import Answer, NextState
 from redbike.store.records import RetryState
@@ -294,6 +294,21 @@ def test_a_schedule_that_was_set_during_the_run_has_no_occurrence_before_and_wai
 def test_a_schedule_that_was_set_and_cannot_be_read_is_given_up():
     outcome = again(due(110.0), schedule="garbage")
     assert (outcome.place, outcome.left, outcome.failure["error"]) == ("die", "set", UNREADABLE)
+
+
+@pytest.mark.parametrize(
+    ("paused", "failed", "changes"),
+    [
+        (125.0, 0, {"overlapped": 1, "retry_state": "0 0 0 - 125.000000"}),
+        (125.0, 2, {"overlapped": 1, "retry_state": "0 0 0 - 125.000000 failed=2"}),
+        (105.0, 0, {"overlapped": 0, "retry_state": ""}),
+        (105.0, 2, {"overlapped": 0, "retry_state": "0 0 failed=2"}),
+    ],
+)
+def test_what_comes_due_in_a_run_after_the_job_was_paused_is_for_whoever_resumes_it(paused, failed, changes):
+    outcome = keep_failed(decide_done(run(), None, Settings(**QUEUE), 155.0), failed)
+    left = f"{Left.NOTHING}{Left.WAS_PAUSED}{paused:.6f}"
+    assert again(outcome, left, "EVERY:10@0", 155.0, **QUEUE) == replace(outcome, **changes, left=left)
 
 
 AGAIN = [
