@@ -25,6 +25,9 @@ def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **
     next_due = schedule.find_place(after)
     if next_due is None or next_due > now:
         return NextState("next", due=next_due, **kept)
+    if run.has_begun and settings.overlap == "queue" and settings.catchup != "all":
+        # Nobody knows when the first try began: all that came due since may have done so during it.
+        run = replace(run, start=after)
     missed, overlapped = count_skipped(run, schedule, now)
     if settings.catchup == "all" and missed:
         surplus, on = pass_surplus(schedule, after, min(run.start, now), settings.catchup_limit)

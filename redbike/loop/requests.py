@@ -177,8 +177,8 @@ def compute_cancellation(state: JobState, settings: Settings) -> Cancellation | 
     tried = RetryState.parse(state.retry_state)
     # What came due since the job was paused is for whoever resumes it.
     until = state.pause.since if state.pause else state.now
-    run = Run(state.jobid, due, "", until, until, 0, 0, state.schedule, queue or "", after=tried.after)
-    run.options = state.options
+    run = Run(state.jobid, due, "", until, until, 0, 0, state.schedule, queue or "")
+    run.options, run.tries, run.after = state.options, tried.tries, tried.after
     decided = decide_rescheduled(run, override(settings, state.options), until, why="")
     next_state = keep_failed(decided, tried.failed)
     # CONTINUE goes on at once.

@@ -73,6 +73,12 @@ def test_the_schedule_goes_on_as_after_a_run(store, schedule, now, settings, ski
     assert (word, after.skipped, after.timeline) == ("cancelled", skipped, next_run)
 
 
+def test_a_retry_that_is_cancelled_drops_nothing_that_overlap_remembers(store):
+    STATES["waiting_to_retry"](store)
+    _, after = cancel(store, START + 350, Settings(overlap="queue"))
+    assert (after.skipped, after.timeline) == ({"cancelled": 1, "running": 2}, START + 100)
+
+
 def test_a_request_that_is_repeated_does_not_cancel_the_next_occurrence(store):
     set_job(store.at(START), JOB, OLD, START)
     late = store.at(START + 350)

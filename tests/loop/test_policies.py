@@ -68,7 +68,17 @@ DONE = [
         171.0,
         due(160.0, overlapped=1, retry_state="0 0 0 - 171.000000"),
     ),
+    # also if it came due before the last try of that,
+    (
+        {"start": 135.0, "failures": 1, "tries": 1},
+        QUEUE,
+        136.0,
+        due(110.0, overlapped=2, retry_state="0 0 0 - 136.000000"),
+    ),
+    ({"start": 112.0, "alone": True}, QUEUE, 115.0, due(110.0, retry_state="0 0 0 - 115.000000")),
+    ({"start": 135.0, "failures": 1, "tries": 1}, QUEUE | ALL, 136.0, due(110.0)),
     # if there is one,
+    ({"tries": 1}, QUEUE, 101.0, due(110.0)),
     ({}, QUEUE, 101.0, due(110.0)),
     ({"start": 125.0}, QUEUE, 126.0, due(130.0, missed=2)),
     # and if it is not late by then: 110, 120, 130 and 140 are; with less grace, all are.
