@@ -118,7 +118,7 @@ def plan(
 
     Raise `NoSuchJob`, `BadJobId`, and `BadConfig` if there is nothing to run, or another backfill is under way.
     """
-    known = _read(store, jobid, settings)
+    known = _read(store, jobid, settings, start, end)
     clock = Clock(known.state.now, settings.timezone)
     under_way, _ = store.backfills.read(jobid)
     if under_way and not under_way["preparing"]:
@@ -169,7 +169,7 @@ def describe_busy(jobid: str, other: BackfillDetails) -> str:
     return f"a backfill of {jobid!r} is under way: {describe_progress(other)}; redbike cancel ends it"
 
 
-def _read(store: Store, jobid: str, settings: Settings) -> _Known:
+def _read(store: Store, jobid: str, settings: Settings, start: float, end: float) -> _Known:
     """Return what is known of a job that can have a backfill. Raise `NoSuchJob`, `BadJobId` and `BadConfig`."""
     [state] = store.questions.inspect([check_known_jobid(jobid)])
     if state.schedule is None:
@@ -182,7 +182,7 @@ def _read(store: Store, jobid: str, settings: Settings) -> _Known:
     runs = list(store.journal.list_runs([jobid]))
     ranges = [_Range(jobid, found) for found in store.backfills.list_done(jobid)]
     since = min((run.due for run in runs), default=None)
-    busy = frozenset(_list_busy(store, state, settings))
+    busy = frozenset(_list_busy(store, state, settings, start, end))
     return _Known(state, schedule, frozenset(_list_done(runs)), busy, ranges, since)
 
 
@@ -190,13 +190,15 @@ def _list_done(runs: Iterable[PastRun]) -> Iterator[float]:
     return (run.due for run in runs if run.outcome == Outcome.OK)
 
 
-def _list_busy(store: Store, state: JobState, settings: Settings) -> Iterator[float]:
+def _list_busy(store: Store, state: JobState, settings: Settings, start: float, end: float) -> Iterator[float]:
     """Yield the due times of what waits or runs of a job by its schedule, and of what may still run by its policies.
+
+    Others may be among them, but all of those from `start` to `end` are, up to `MOST`.
 
     Nobody knows whether a run in flight succeeds or is tried again, and whether a pause of its job ends before that.
     Each of these counts, so that nothing runs twice. It is as if pauses ended now.
     """
-    found = list_holds(store.queue_limits.list_pauses())
+    found = list_holds(store.find_shard(state.jobid).queue_limits.list_pauses())
     names = state.waiting.queue if state.waiting else store.name_queue(state.jobid), ""
     own, common = ([replace(each, until=min(each.until, state.now)) for each in found.get(name, ())] for name in names)
     outlook, states = Outlook(state, settings, math.inf, own, common, MOST_WALKED), [state]
@@ -210,7 +212,8 @@ def _list_busy(store: Store, state: JobState, settings: Settings) -> Iterator[fl
         course = (resume if each.pause else follow)(replace(outlook, state=each))
         yield from course.dues
         if len(course.dues) == MOST_WALKED:
-            yield from outlook.schedule.list_due(course.dues[-1], state.now)
+            since = max(course.dues[-1], start - JUST_BEFORE)
+            yield from islice(outlook.schedule.list_due(since, min(end, state.now)), MOST + 1)
 
 
 def _explain_nothing(jobid: str, start: float, end: float, done: int, busy: int, clock: Clock) -> str:

@@ -1,5 +1,6 @@
 """Backfills beside what the policies of a job still run, compared with what has run in the end."""
 
+import time
 from contextlib import suppress
 from itertools import product
 
@@ -57,3 +58,13 @@ def backfill(bike):
     with suppress(BadConfig):
         return len(bike.backfill("a", START + HOUR, bike.now).dues)
     return 0
+
+
+def test_a_short_range_costs_little_however_much_the_job_still_has_to_run(redbike):
+    bike, _ = make(redbike)
+    bike.set("a", f"EVERY:1s@{START}", catchup="all", catchup_limit=10_000, after=START)
+    live(bike, "pause 5000000", "a")
+    begun = time.process_time()
+    found = bike.backfill("a", START - 20, START + 10, dry_run=True)
+    assert len(found.dues) + found.busy == 10
+    assert time.process_time() - begun < 5.0
