@@ -190,11 +190,12 @@ class Loop:
         """Stop if one of `signals`, by prefix, is a HALT that was given after this process had started."""
         # One that stops to replace itself is to stop for good.
         if has_new_halt(self.signals_at_start, signals) and not self.is_told:
-            log.info("halted")
             self.is_told = True
             child.report(child.HALTED)
             self.stopping.set()
             self.when_stopping()
+            # Late: it may wait for the reader of the log.
+            log.info("halted")
             self.store.signals.pass_on()
 
     def _stop(self, number: int) -> None:

@@ -76,6 +76,7 @@ class Outlet(io.TextIOBase):
         errors: str = "backslashreplace",
     ) -> None:
         self._descriptor = descriptor
+        self._process, self._is_terminal = os.getpid(), os.isatty(descriptor)
         self._encoding, self._errors = encoding, errors
         self._limit = limit
         self._lines: deque[bytes] = deque()
@@ -98,8 +99,12 @@ class Outlet(io.TextIOBase):
     def write(self, text: str) -> int:
         """Write whole lines, at once if that does not block: log handlers call this."""
         data = text.encode(self._encoding, self._errors)
+        if os.getpid() != self._process:
+            # A process that was forked has no thread that writes.
+            self._write(data)
+            return len(text)
         # At once, so that what this process prints next comes after it.
-        while data and not self._size and _is_ready(self._descriptor):
+        while data and not (self._size or self._is_terminal) and _is_ready(self._descriptor):
             self._write(data[: select.PIPE_BUF])
             data = data[select.PIPE_BUF :]
         for line in data.removesuffix(b"\n").split(b"\n") if data else ():
@@ -154,7 +159,7 @@ class Outlet(io.TextIOBase):
 
 
 def _is_ready(descriptor: int) -> bool:
-    """Tell whether `select.PIPE_BUF` bytes can be written without blocking."""
+    """Tell whether `select.PIPE_BUF` bytes can be written without blocking: not of a terminal, which takes fewer."""
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     return bool(poll.poll(0))

@@ -4,6 +4,7 @@ import contextlib
 import io
 import logging
 import os
+import pty
 import sys
 import threading
 
@@ -108,3 +109,33 @@ def test_a_program_may_put_what_is_no_file_in_place_of_the_output(monkeypatch):
     with contextlib.redirect_stdout(text), log_without_waiting():
         logging.error("as before")
     assert text.getvalue() == "as before\n"
+
+
+def test_a_terminal_that_nobody_reads_stops_nobody():
+    reader, terminal = pty.openpty()
+    outlet = Outlet(terminal)
+    writing = threading.Thread(target=lambda: [outlet.write("x" * 700 + "\n") for _ in range(1000)], daemon=True)
+    writing.start()
+    writing.join(20)
+    assert not writing.is_alive()
+    os.close(reader)
+    outlet.close()
+    os.close(terminal)
+
+
+def test_a_forked_process_writes_although_lines_wait():
+    reader, writer = os.pipe()
+    outlet = Outlet(writer)
+    while not outlet._size:
+        outlet.write("x" * 4000 + "\n")
+    child = os.fork()
+    if child == 0:
+        outlet.write("from the child\n")
+        os._exit(0)
+    with open(reader, "rb", buffering=0) as file:
+        received = b""
+        while b"from the child" not in received:
+            received += file.read(65536)
+    assert os.waitpid(child, 0)[1] == 0
+    outlet.close()
+    os.close(writer)
