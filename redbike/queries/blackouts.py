@@ -54,9 +54,13 @@ def find_for(found: Mapping[str, Blackout], moment: float) -> Coming | None:
     return max(falls, key=lambda each: each.window.end, default=None)
 
 
-def read_for_job(store: Store, jobid: str, queue: str) -> dict[str, Blackout]:
-    """Return the blackouts that a job of this queue has, by name."""
-    return store.blackouts.read(name_all(jobid, queue))
+def read_blackouts(store: Store, names: Sequence[str], states: Iterable[JobState] = ()) -> dict[str, Blackout]:
+    """Return these blackouts, each with the window that is on while that pauses. `states` are those of their jobs."""
+    if not (found := store.blackouts.read(names)):
+        return found
+    paused = {f"{OF_QUEUE}{limits.queue}" for limits in store.queue_limits.list_all() if limits.pause}
+    paused |= {f"{OF_JOB}{state.jobid}" for state in states if state.pause}
+    return found | {name: replace(found[name], begins=None) for name in paused & found.keys()}
 
 
 def describe_next(blackout: Blackout, clock: Clock) -> str:
@@ -75,7 +79,7 @@ def list_details(store: Store, states: Sequence[JobState]) -> list[list[Blackout
     runs = [state.run or state.waiting for state in states]
     queues = [run.queue if run else store.name_queue(state.jobid) for state, run in zip(states, runs, strict=True)]
     names = [name_all(state.jobid, queue) for state, queue in zip(states, queues, strict=True)]
-    found = store.blackouts.read(list(dict.fromkeys(chain.from_iterable(names))))
+    found = read_blackouts(store, list(dict.fromkeys(chain.from_iterable(names))), states)
     own = [{name: found[name] for name in each if name in found} for each in names]
     return [_describe(find_coming(each, state.now)) for each, state in zip(own, states, strict=True)]
 
@@ -97,7 +101,7 @@ def _describe(coming: Iterable[Coming]) -> list[BlackoutDetails]:
 
 def add_blackouts(store: Store, queues: Sequence[Queue]) -> Iterator[Queue]:
     """Yield queues with when they are paused again, or have been by a blackout that is on."""
-    found = store.blackouts.read([EVERYTHING, *(f"{OF_QUEUE}{queue.queue}" for queue in queues)])
+    found = read_blackouts(store, [EVERYTHING, *(f"{OF_QUEUE}{queue.queue}" for queue in queues)])
     now = store.timeline.read_clock() if found else 0.0
     starts = {each.name: each.window.start for each in reversed(find_coming(found, now))}
     for queue in queues:
@@ -107,7 +111,7 @@ def add_blackouts(store: Store, queues: Sequence[Queue]) -> Iterator[Queue]:
 
 def describe_of_queues(store: Store, queues: Sequence[Queue], clock: Clock) -> Iterator[str]:
     """Yield a line for each blackout of these queues, and for that of everything."""
-    found = store.blackouts.read([EVERYTHING, *(f"{OF_QUEUE}{queue.queue}" for queue in queues)])
+    found = read_blackouts(store, [EVERYTHING, *(f"{OF_QUEUE}{queue.queue}" for queue in queues)])
     for each in find_coming(found, clock.now):
         length = format_length(each.blackout.seconds)
         yield f"of {describe_name(each.name)}, {each.blackout.every} for {length}: {each.describe(clock)}"
@@ -125,7 +129,7 @@ def make_remark(
     details: Sequence[BlackoutDetails], clock: Clock, limits: Iterable[QueueLimits] = ()
 ) -> Callable[[float], str]:
     """Return what tells of an instant until when the job, its queue or everything is paused then; "" if nothing is."""
-    found = {each["of"]: Blackout(each["every"], each["seconds"], 0.0) for each in details}
+    found = {each["of"]: Blackout(each["every"], each["seconds"], 0.0, begins=each["start"]) for each in details}
     pauses = [each.pause for each in limits if each.pause]
 
     def remark(moment: float) -> str:
@@ -226,9 +230,10 @@ def _count_due(begin: float, end: float, first: float | None, after: float, sche
 
 
 class Calendar:
-    """Knows when jobs are held from `start` to `end`, also by a window that is on already.
+    """Knows when jobs are held from `start` to `end`, but by what pauses a job itself.
 
-    `pauses` of queues and of everything ("") count as windows. Those of blackouts that are over at `since` do not.
+    `pauses` of queues and of everything ("") count as windows: so does what a blackout has begun. Windows that are over
+    at `since` do not.
     """
 
     def __init__(
@@ -259,19 +264,13 @@ class Calendar:
             if any(window.start <= self._start and window.end > self._end for window in windows)
         )
 
-    def find(self, jobid: str, queue: str, options: str, is_paused: bool = False) -> Held | None:
-        """Return when a job of this queue with these options is held; None for never.
-
-        If it `is_paused`, its own blackout that is on does not count: its pause says what that holds.
-        """
+    def find(self, jobid: str, queue: str, options: str) -> Held | None:
+        """Return when a job of this queue with these options is held, but by its own pause; None for never."""
         names = tuple(name for name in name_all(jobid, queue) if name in self._windows) if self._windows else ()
         if not names:
             return None
         if (windows := self._joined.get(names)) is None:
-            least = self._start if is_paused else -math.inf
-            found = ((name, window) for name in names for window in self._windows[name])
-            kept = [each for each in found if not each[0].startswith(OF_JOB) or each[1].start > least]
-            windows = tuple(_join(kept, self._start))
+            windows = tuple(_join([(name, each) for name in names for each in self._windows[name]], self._start))
             if not names[0].startswith(OF_JOB):
                 self._joined[names] = windows
         own = override(self.settings, options) if options else self.settings

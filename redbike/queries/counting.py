@@ -130,7 +130,7 @@ class Counting:
         cycle = self._find_cycle(job)
         held = None
         if self.calendar and not job.known:
-            held = self.calendar.find(job.jobid, queue, job.options, job.is_paused)
+            held = self.calendar.find(job.jobid, queue, job.options)
         key = (queue, held, *self._find_key(job, cycle))
         group = self.groups.get(key)
         if group is None:

@@ -5,7 +5,7 @@ The name of one is that of its field: ``job:ID``, ``queue:NAME``, or ``queue:`` 
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypedDict
 
 from redbike.errors import BadSchedule
@@ -44,6 +44,8 @@ class Blackout:
     since: float  #: when it was set
     by: str = ""
     reason: str = ""
+    #: when it begins next: what has begun is a pause, or was one until somebody resumed; None: that counts as a window
+    begins: float | None = field(default=None, compare=False)
 
     @classmethod
     def parse(cls, record: str) -> "Blackout | None":
@@ -59,7 +61,7 @@ class Blackout:
 
     def format(self) -> str:
         """Write the record."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps({**self.to_dict(), "since": self.since}, ensure_ascii=False)
 
     def to_dict(self) -> dict[str, str | float]:
         """Return what a file of jobs has of it: all but when it was set."""
@@ -77,13 +79,13 @@ class Blackout:
     def find(self, now: float) -> Window | None:
         """Return the window that is on at `now`, or else the next one; None if there is none any more."""
         try:
-            return find_window(self.schedule, self.seconds, now)
+            return find_window(self.schedule, self.seconds, max(now, self.begins or now))
         except BadSchedule:
             return None
 
     def list_between(self, start: float, end: float) -> Iterable[Window]:
         """Yield its windows of which a part is in [`start`, `end`)."""
-        return list_windows(self.schedule, self.seconds, start, end)
+        return list_windows(self.schedule, self.seconds, max(start, self.begins or start), end)
 
 
 class BlackoutState(NamedTuple):
@@ -173,16 +175,13 @@ class Blackouts(Part):
         ]
 
     def read(self, names: Sequence[str]) -> dict[str, Blackout]:
-        """Return those of `names` that there are; damaged ones are left out."""
-        records = self._namespace.ask("hmget", self._namespace.keys.blackouts, names) if names else []
-        found = {name: Blackout.parse(decode(record)) for name, record in zip(names, records, strict=True)}
-        return {name: blackout for name, blackout in found.items() if blackout}
+        """Return those of `names` that there are, without what has begun of them; damaged ones are left out."""
+        found = ((state, state.blackout) for state in self.inspect(names))
+        return {state.name: replace(blackout, begins=state.timer) for state, blackout in found if blackout}
 
     def list_all(self) -> dict[str, Blackout]:
-        """Return all that there are, by name; damaged ones are left out."""
-        kept = self._namespace.scan(self._namespace.keys.blackouts)
-        found = ((name, Blackout.parse(record)) for name, record in kept)
-        return {name: blackout for name, blackout in found if blackout}
+        """Return all that there are, by name, as `read` does."""
+        return self.read([name for name, _ in self._namespace.scan(self._namespace.keys.blackouts)])
 
     def repair(self, state: BlackoutState) -> None:
         """Give one its timer, so that a dispatcher looks at it at once; remove one that is damaged, or of no job."""

@@ -117,6 +117,23 @@ def test_next_and_why_say_which_occurrence_falls_into_one(redbike, form):
     assert "paused" not in bike.why("job:A")
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_one_that_somebody_has_ended_by_resume_holds_nothing_any_more(redbike, form):
+    bike = redbike(Worker(), now=datetime(2026, 10, 25, 1, 40, tzinfo=BERLIN))
+    bike.set("job:A", "EVERY:10m")
+    FORMS[form][0](bike)
+    assert bike.agenda("job:A", hours=1).runs == 0
+    {"job": lambda: bike.resume("job:A"), "queue": lambda: bike.resume_queue("A"), "all": bike.resume_all}[form]()
+    told, forecast, end = bike.tell("job:A"), bike.agenda("job:A", hours=1), bike.now + 3600
+    rehearsed = Rehearser(bike.store, bike.settings, Change("unset"), 1).run(["job:A"], 60.0).without
+    assert "paused" not in bike.why("job:A")
+    assert not make_remark(told["blackouts"], Clock(bike.now, "UTC"))(told["next_run"])
+    assert told["blackouts"][0]["start"] > told["next_run"] > bike.now
+    runs = [run.start for run in bike.run_due(timedelta(hours=2))]
+    assert forecast.runs == sum(start < forecast.end for start in runs) > 0
+    assert rehearsed.runs == sum(start < end for start in runs)
+
+
 SOON = f"AT:{START.timestamp() + 1800:.0f}"
 NEVER, LATER = "and does not run", "catchup decides when it runs"
 NONE = "it does not run, as catchup is none"

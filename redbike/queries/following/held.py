@@ -53,7 +53,7 @@ def find_held(calendar: Calendar | None, store: Store, state: JobState) -> Held 
     if calendar is None:
         return None
     queue = state.waiting.queue if state.waiting else store.name_queue(state.jobid)
-    return calendar.find(state.jobid, queue, state.options, bool(state.pause))
+    return calendar.find(state.jobid, queue, state.options)
 
 
 def find_due(state: JobState | None, moment: float) -> float:

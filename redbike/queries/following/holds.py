@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from redbike.queries.blackouts import find_for
+from redbike.queries.blackouts import find_for, read_blackouts
 from redbike.schedule.clock import Clock
 from redbike.store.blackouts import OF_JOB, OF_QUEUE, Blackout, name_all
 from redbike.store.inspected import JobState
@@ -49,4 +49,4 @@ def read_holds(store: Store, states: Mapping[str, JobState | None]) -> Holds:
     queues = {each.jobid: each.queue for each in store.overview.read_named(jobids, {})} if jobids else {}
     names = dict.fromkeys(name for jobid, queue in queues.items() for name in name_all(jobid, queue))
     pauses = {each.queue: each.pause for each in store.queue_limits.list_all() if each.pause}
-    return Holds(queues, store.blackouts.read(list(names)), pauses)
+    return Holds(queues, read_blackouts(store, list(names), filter(None, states.values())), pauses)

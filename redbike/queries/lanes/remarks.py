@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from redbike.config.options import parse_options
 from redbike.queries.incident import read_changes
@@ -72,9 +73,10 @@ def add_bands(store: Store, found: Lanes) -> None:
         names = [*([f"{OF_JOB}{lane.name}"] if by_job else []), f"{OF_QUEUE}{queue}", EVERYTHING]
         for name in dict.fromkeys(names):
             blackout = blackouts.get(name)
-            windows = blackout.list_between(found.question.since, found.question.until) if blackout else ()
+            if blackout is None:
+                continue
+            windows = replace(blackout, begins=None).list_between(found.question.since, found.question.until)
             for window in join_windows(list(windows)):
-                assert blackout
                 if window.end > blackout.since:
                     said = f"blackout of {format_length(blackout.seconds)}"
                     lane.bands.append(_make_band(max(window.start, blackout.since), window.end, said, blackout.reason))

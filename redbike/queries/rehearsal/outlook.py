@@ -46,7 +46,7 @@ class Side(Counting):
         """Count what a job runs by its course; what falls into a blackout comes when that is over."""
         state, first, known = outlook.state, course.due, None
         duration, calendar = read_duration(state.history), self.calendar if course.runs else None
-        if calendar and (held := calendar.find(state.jobid, queue, state.options, bool(state.pause))):
+        if calendar and (held := calendar.find(state.jobid, queue, state.options)):
             apart = [moment + AGAIN * number for number, moment in enumerate(course.runs)]
             known = close_runs(replace(course, runs=apart), outlook.schedule, held, state)
             first = known.next(self._now - JUST_BEFORE)

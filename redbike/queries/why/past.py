@@ -8,7 +8,7 @@ from redbike.config.settings import Settings
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.loop.blackouts import describe_name
 from redbike.loop.every_host import explain_missed
-from redbike.queries.blackouts import find_for, read_for_job, warn_of
+from redbike.queries.blackouts import find_for, read_blackouts, warn_of
 from redbike.queries.closed import describe_closed, list_paused
 from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.holds import read_holds
@@ -20,7 +20,7 @@ from redbike.queries.why.now import ENDS, FAR, Situation, describe_drop, explain
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
 from redbike.store.backfill import BackfillDetails, describe_backfill
-from redbike.store.blackouts import OF_JOB
+from redbike.store.blackouts import OF_JOB, name_all
 from redbike.store.enums import Event, Skip
 from redbike.store.every_host import is_base
 from redbike.store.history import PastRun
@@ -115,7 +115,7 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
         return f"{was_due}, and was skipped: the run before it{worker} still went on, {went_on}."
     if job.run and job.run.start < due:
         return f"{was_due}, and was skipped: its last run still goes on, since {clock.name(job.run.start)}."
-    known = {name: each for name, each in situation.blackouts.items() if each.since <= due}
+    known = {name: replace(each, begins=None) for name, each in situation.blackouts.items() if each.since <= due}
     if falls := find_for(known, due):
         of = "its blackout" if falls.name.startswith(OF_JOB) else f"the blackout of {describe_name(falls.name)}"
         return f"{was_due}, and did not run then: it fell into {of}, {falls.describe(clock)}."
@@ -242,7 +242,7 @@ class Reasons:
             opens=store.queue_limits.find_opening(queue, job.now),
             is_of_shard=store.whole is not store,
             settings=self._settings,
-            blackouts=read_for_job(store, job.jobid, queue),
+            blackouts=read_blackouts(store, name_all(job.jobid, queue), [job]),
             refusal=refusal.text if (refusal := store.questions.find_refusal()) and not refusal.is_full else "",
         )
         awaited = self._explain_awaited(situation) if job.follows else self._explain_hosts(job, queue)
