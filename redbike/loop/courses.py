@@ -237,10 +237,13 @@ def _run(outlook: Outlook, course: Course, due: float, retry_state: RetryState, 
 
 def pause(outlook: Outlook, until: float | None) -> Course:
     """Return what a job will run if it is paused now. Raise `BadSchedule`."""
-    state = outlook.state
-    if state.pause or until is None:
-        # To pause what is paused changes nothing.
-        return follow(outlook) if state.pause else Course()
+    state, before = outlook.state, outlook.state.pause
+    if before and not (before.is_of_blackout and before.until and (until is None or until > before.until)):
+        # To pause what is paused changes nothing, unless that is a blackout which ends earlier.
+        return follow(outlook)
+    if before:
+        paused = replace(before, until=until).format()
+        return follow(replace(outlook, state=replace(state, paused=paused, timer=until)))
     held = state.waiting.due if state.waiting else state.timeline
     paused = Pause(held, state.now, until, "").format()
     return follow(replace(outlook, state=replace(state, paused=paused, queued="", timeline=None)))

@@ -170,7 +170,7 @@ class LinkedJobs:
             return replace(plan, paused=math.inf)
         if change.action == ("resume" if state.pause else "run"):
             return replace(plan, paused=-math.inf)
-        if change.action == "pause" and state.pause is None:
+        if change.action == "pause" and (state.pause is None or state.pause.is_of_blackout):
             return replace(plan, paused=max(plan.paused, math.inf if change.until is None else change.until))
         return plan
 

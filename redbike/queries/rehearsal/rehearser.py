@@ -158,15 +158,18 @@ class Rehearser:
         name = self._change.limits
         if name is None:
             return self._holds
-        holds = self._holds.get(name, [])
-        is_held = bool(holds) and holds[-1].until > self._now
-        if is_held == (self._change.action == "pause"):
+        holds, until = self._holds.get(name, []), find_end(self._change.until)
+        is_held, is_pause = bool(holds) and holds[-1].until > self._now, self._change.action == "pause"
+        pause = self._limits[name].pause if name in self._limits else None
+        if is_held and is_pause and pause and pause.is_of_blackout and until > holds[-1].until:
+            return {**self._holds, name: [*holds[:-1], replace(holds[-1], until=until)]}
+        if is_held == is_pause:
             # To pause what is paused changes nothing, nor does to resume what is not.
             return self._holds
         if is_held:
             # What came due during a pause is treated by that, so the pause is not left out: it ends now.
             return {**self._holds, name: [*holds[:-1], replace(holds[-1], until=self._now, ends_by_itself=False)]}
-        return {**self._holds, name: [*holds, Hold(self._now, find_end(self._change.until), ends_by_itself=True)]}
+        return {**self._holds, name: [*holds, Hold(self._now, until, ends_by_itself=True)]}
 
     def _make_outlook(self, state: JobState, queue: str, holds: Mapping[str, Sequence[Hold]]) -> Outlook:
         return Outlook(state, self._settings, self._end, holds.get(queue, ()), holds.get("", ()))

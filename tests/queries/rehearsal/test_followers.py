@@ -107,6 +107,13 @@ def test_a_pause_of_a_follower_ends_by_catchup(redbike, catchup, jobid):
     check(bike, "pause", [jobid], until=START + 5.5 * HOUR)
 
 
+def test_a_pause_of_a_follower_goes_on_after_a_blackout_that_is_on(redbike):
+    bike = make(redbike)
+    bike.pause("child", every=f"EVERY:1d@{START - 86400:.0f}", lasting="2h")
+    found = check(bike, "pause", ["child"], until=START + 5.5 * HOUR)
+    assert found.changed.runs < found.without.runs
+
+
 @pytest.mark.parametrize("schedule", ["AFTER:b,a", "AFTER:b,a any"])
 def test_other_parents_have_not_ended_and_the_same_in_another_order_have(redbike, schedule):
     bike = make(redbike)

@@ -283,6 +283,17 @@ class TestGates:
         assert found.changed.at_once == 0 < found.without.at_once
         assert bool(found.changed.runs) == (until is not None)
 
+    @pytest.mark.parametrize("limits", [None, QUEUE, ""])
+    @pytest.mark.parametrize("seconds", [1000, 5000, None])
+    def test_a_pause_goes_on_after_a_blackout_that_is_on(self, bike, limits, seconds):
+        bike.set("a:A", TEN, catchup="none")
+        blackout = {"every": f"EVERY:1d@{START - 86400:.0f}", "lasting": 2000}
+        of = {QUEUE: lambda: bike.pause_queue("A", **blackout), "": lambda: bike.pause_all(**blackout)}
+        of.get(limits, lambda: bike.pause("a:A", **blackout))()
+        until = None if seconds is None else START + seconds
+        found = check(bike, "pause", limits=limits, until=until)
+        assert (found.without.runs, found.changed.runs) == (14, {1000: 14, 5000: 9, None: 0}[seconds])
+
     @pytest.mark.parametrize(("schedule", "catchup"), [("30 14 * * *", "last"), (f"AT:{START + 1000:.0f}", "none")])
     def test_a_pause_of_a_job_that_ends_in_a_blackout_of_its_queue(self, bike, schedule, catchup):
         bike.set("a:A", schedule, catchup=catchup)
