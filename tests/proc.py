@@ -28,7 +28,7 @@ def is_gone(pid: int) -> bool:
 
 
 def read_state(pid: int) -> str:
-    """The letter of the state of the process: S if it waits for something; nothing if it is gone."""
+    """The letter of the state of the process: T if it is stopped; nothing if it is gone."""
     return "".join(_read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1])
 
 

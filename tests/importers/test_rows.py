@@ -16,7 +16,7 @@ from redbike.errors import BadConfig
 from redbike.importers.rows import read_rows
 from tests.commandline import Shell
 from tests.pages import run_line
-from tests.proc import read_state
+from tests.proc import waits_in
 from tests.waiting import wait_until
 
 MANY = "".join(f"{n}:A,EVERY:1h\n" for n in range(1000))
@@ -53,8 +53,8 @@ def test_ctrl_c_ends_the_wait_for_rows(shell):
         return writers
 
     wait_until(has_reader)
-    # A signal that comes just before a program begins to read does not end the read.
-    wait_until(lambda: read_state(load.pid) == "S")
+    # A signal that comes just before a program begins to read does not end the read; it sleeps in the opening, too.
+    wait_until(lambda: waits_in(load.pid, "pipe_read"))
     load.send_signal(signal.SIGINT)
     assert load.wait(timeout=60) == 130
     assert shell.log() == ""
