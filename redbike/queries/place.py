@@ -23,6 +23,9 @@ def describe_job(job: Mapping[str, Any], clock: Clock, limits: Iterable[QueueLim
     when = f"since {clock.name(float(since))} ({event})" if since.isdecimal() and len(since) < 12 else "now"
     if job["schedule"] is None and event != Event.BAD:
         return "It has no schedule; redbike fsck says more.", False
+    if "paused" in job and has_ended(job):
+        ended, goes_on = describe_job({name: value for name, value in job.items() if name != "paused"}, clock)
+        return f"{ended}{add_pause(_describe_pause(job, when, clock))}", goes_on
     if "paused" in job:
         return _describe_pause(job, when, clock), None not in (job["schedule"], job["paused"]["until"])
     if job["working"]:
@@ -48,6 +51,17 @@ def describe_job(job: Mapping[str, Any], clock: Clock, limits: Iterable[QueueLim
         name = escape(group["name"].encode(errors="replace"))
         return f"It waits for the group {name}, of which {group['left']:,} of {group['total']:,} jobs are left.", True
     return "It is nowhere, though it should be; redbike fsck says more.", False
+
+
+def has_ended(job: Mapping[str, Any]) -> bool:
+    """Tell from the answer of `Redbike.tell` whether a job has ended for good: to resume it changes nothing."""
+    waits = job["next_run"] is not None or "queued_for" in job or "held_for" in job
+    return not (job["working"] or waits) and (job["status"] or "").startswith((f"{Event.STP}:", f"{Event.DIE}:"))
+
+
+def add_pause(said: str) -> str:
+    """Return that a job is paused, as a further sentence behind what its pause does not hold; "" for nothing."""
+    return f" Besides, {said[0].lower()}{said[1:]}" if said else ""
 
 
 def _describe_hosts(hosts: Sequence[HostDetails]) -> tuple[str, bool]:

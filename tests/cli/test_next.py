@@ -82,6 +82,21 @@ def test_a_job_that_will_not_run_says_so_and_lists_no_runs(shell, bike, jobid, s
     assert any(utc(moment)[:10] in line for moment in (began, time.time()))
 
 
+@pytest.mark.parametrize("until", [None, 4102444800])
+@pytest.mark.parametrize(("jobid", "schedule"), [("job:A", "NOW"), ("bad:A", "EVERY:1h@0")])
+def test_a_paused_job_that_has_ended_says_that_first(shell, bike, jobid, schedule, until):
+    """To resume it changes nothing."""
+    bike.set(jobid, schedule, after=0)
+    while bike.work_one():
+        pass
+    [ended] = shell.read("next", jobid).splitlines()
+    bike.pause(jobid, until=until)
+    [said] = shell.read("next", jobid).splitlines()
+    assert said.startswith(f"{ended} Besides, it is paused since ")
+    assert said in shell.run("show", jobid).stdout
+    assert shell.run("why", jobid).stdout.startswith(("Its schedule is STOP since", "It has failed for good at"))
+
+
 def test_a_job_that_waits_or_runs_says_so_before_its_coming_runs(shell, bike):
     bike.set("job:A", "EVERY:1h@0", after=0)
     bike.set("once:B", "NOW")

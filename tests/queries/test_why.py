@@ -48,6 +48,10 @@ def fail(store):
     store.at(START + 1).runs.end(states.flight(store), NextState("die", failure=failure))
 
 
+def run_out(store):
+    set_job(store.at(START), JOB, ONE_DAY, None)
+
+
 @pytest.mark.parametrize(
     ("state", "now", "said"),
     [
@@ -55,12 +59,21 @@ def fail(store):
         (states.timeline, START, f"It is not due until {at(DUE)}, in 50 s: {EVERY}."),
         (states.waiting_to_retry, START + 2, f"Its occurrence of {at(START)} is tried again at {at(DUE)}, in 48 s."),
         (fail, NOW, FOR_GOOD.format(at(START + 1))),
-        (lambda store: set_job(store.at(START), JOB, ONE_DAY, None), NOW, RUN_OUT),
+        (run_out, NOW, RUN_OUT),
     ],
 )
 def test_it_is_to_come_or_has_failed_or_run_out_or_was_never_scheduled(store, state, now, said):
     state(store)
     assert why(store, now) == said
+
+
+@pytest.mark.parametrize(("state", "said"), [(fail, FOR_GOOD.format(at(START + 1))), (run_out, RUN_OUT)])
+def test_it_has_ended_for_good_and_is_paused_besides(store, state, said):
+    """To resume it changes nothing."""
+    state(store)
+    states.pause(store, START + 2)
+    paused = f"it is paused since {at(START + 2)} by somebody@somewhere, until somebody resumes it (a reason)."
+    assert why(store) == f"{said} Besides, {paused}"
 
 
 def test_it_is_paused(store):

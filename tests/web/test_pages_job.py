@@ -118,6 +118,8 @@ def test_a_paused_job_says_who_and_why_and_has_nothing_to_come(page, bike):
     found = show(page, "a:A")
     assert found.lacks("no <i>disk</i>", "Nothing, until somebody resumes it.") == []
     assert "jobs?paused=1" in found.links
+    bike.set("a:A", "STOP")
+    assert show(page, "a:A").lacks("Its schedule is STOP since", "Nothing, as things are.") == []
 
 
 def test_a_paused_job_has_to_come_what_it_runs_when_its_pause_ends(page, bike):

@@ -8,6 +8,7 @@ from redbike.config.options import find_backfill, parse_options
 from redbike.config.settings import Settings
 from redbike.queries.blackouts import UNDECIDED, Calendar, warn_of
 from redbike.queries.closed import describe_closed, describe_pause
+from redbike.queries.place import add_pause, has_ended
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.windows import Window
@@ -98,9 +99,8 @@ def explain_now(situation: Situation, clock: Clock) -> str:
     pause = explain_pause(job, clock) if job.pause else ""
     if job.waiting:
         # Somebody has asked for that run: its pause does not hold it.
-        also = f" Besides, {pause[0].lower()}{pause[1:]}" if pause else ""
-        return f"{explain_waiting(situation, clock)}{also}"
-    if pause:
+        return f"{explain_waiting(situation, clock)}{add_pause(pause)}"
+    if pause and not has_ended(job.to_dict()):
         return pause
     if situation.awaited and job.timeline is not None and job.due is None:
         return situation.awaited
@@ -109,9 +109,9 @@ def explain_now(situation: Situation, clock: Clock) -> str:
     if job.has_event(Event.BAD):
         return "It was never scheduled: its schedule is bad, and nobody has set another one."
     if job.has_event(Event.DIE):
-        return _explain_failure(situation, clock)
+        return f"{_explain_failure(situation, clock)}{add_pause(pause)}"
     if job.has_event(Event.STP):
-        return _explain_stop(situation, clock)
+        return f"{_explain_stop(situation, clock)}{add_pause(pause)}"
     return "It is nowhere, though it should be; redbike fsck says more."
 
 

@@ -18,6 +18,7 @@ from redbike.queries.following.remarks import remark_parents
 from redbike.queries.following.tree import MOST_LINES, look_around
 from redbike.queries.hosts import describe_host, find_timed, list_hosts
 from redbike.queries.paused import foresee_paused
+from redbike.queries.place import has_ended
 from redbike.queries.unusual import measure_durations
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
@@ -143,12 +144,13 @@ def _read_kin(site: Site, state: JobState, clock: Clock, family: Family) -> dict
 
 
 def _read_past(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
-    """Return how it went: the last runs, a chart of them, and what was changed last."""
+    """Return how it went: the last runs, a chart of them, what was changed last, and whether that was all."""
     runs = site.bike.store.past.read_runs(RunSearch(), [state.jobid], MOST_RUNS).runs
     durations = measure_durations(runs)
     chart = draw_runs(runs[:RUNS], durations) if runs else ""
     return {
         "backfills": _describe_backfills(state, clock),
+        "has_ended": has_ended(state.to_dict()),
         "runs": runs[:RUNS],
         "number_of_runs": len(runs),
         "durations": durations,
