@@ -12,7 +12,7 @@ from redbike.config.options import find_all_of, parse_options
 from redbike.errors import NoSuchJob
 from redbike.loop.every_host import BY
 from redbike.queries.why.now import ENDS, describe_drop
-from redbike.queries.why.past import CLOSE, find_last
+from redbike.queries.why.pending import CLOSE, find_last
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.store.archived import read_newest

@@ -7,7 +7,8 @@ from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
 from redbike.dispatcher.timers import skip_expired
 from redbike.queries.health import check_health
-from redbike.queries.why.past import Reasons, find_last
+from redbike.queries.why.past import Reasons
+from redbike.queries.why.pending import find_last
 from redbike.schedule.parser import parse
 from redbike.store.enums import Outcome, Skip
 from redbike.store.jobs import JobToSet, SetMode
@@ -363,6 +364,87 @@ def test_it_was_skipped_as_the_last_run_went_on(store):
             f"An occurrence was due at {at(due)}, and was skipped: the run before it, on web1:1:Ownerw01, still went "
             f"on, from {at(700)} for 4 min 10 s."
         )
+
+
+def overdue(store, schedule=OLD):
+    set_job(store.at(START), JOB, schedule, START + 100)
+
+
+def ask_for_run(store):
+    overdue(store)
+    remember(store, START)
+    run_job(store.at(START + 10), JOB)
+
+
+def forget_try(store):
+    """A job that keeps no runs is to be tried again."""
+    states.waiting_to_retry(store)
+    store.client.delete(store.keys.journal)
+
+
+def run_once_more(store):
+    """The run that began at `START` goes on later, when more occurrences have come due."""
+    states.waiting_to_retry(store)
+    dispatch(store.at(START + 150), [(JOB, f"{DUE:.6f}", QUEUE)])
+    assert take_one(store.at(START + 160), [(QUEUE, 500.0)], "again").due == START
+
+
+NO_DISPATCHER = f"It has been due since {at(START + 100)}, but no dispatcher is running."
+NO_WORKER = f"It has been due since {at(START)} and waits in {QUEUE}, but no worker works this queue."
+BEFORE_IT = f"An occurrence was due at {at(START + 200)}, while an earlier one waits. "
+TRIED_AGAIN = f"Its occurrence of {at(START)} is tried again at {at(DUE)}, in 30 s."
+RUNS_AGAIN = (
+    f"An occurrence was due at {at(START + 100)}, and was skipped: an earlier one had not ended, which runs now, "
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "now", "then", "said"),
+    [
+        (overdue, START + 250, START + 150, NO_DISPATCHER),
+        (overdue, START + 250, START + 210, f"{BEFORE_IT}{NO_DISPATCHER}"),
+        (lambda store: overdue(store, "CONTINUE"), START + 250, START + 210, NO_DISPATCHER),
+        (states.queue, START + 50, START + 20, NO_WORKER),
+        (ask_for_run, START + 50, START + 20, NO_WORKER.replace(at(START), at(START + 10))),
+        (lambda store: set_job(store.at(START), JOB, "NOW", "now", once=True), START + 50, START + 20, NO_WORKER),
+        (forget_try, START + 20, START + 10, TRIED_AGAIN),
+        (run_once_more, START + 170, START + 120, f"{RUNS_AGAIN}since {at(START + 160)}."),
+    ],
+)
+def test_it_has_still_to_run(store, state, now, then, said):
+    state(store)
+    assert why(store, now, then) == said
+
+
+def test_a_follower_waits_since_its_parent_has_ended(store):
+    set_one(store.at(START), JobToSet(JOB, "AFTER:parent:A", START + 100, False, QUEUE, follows=None))
+    assert why(store, START + 250, START + 150) == NO_DISPATCHER
+
+
+@pytest.mark.parametrize("now", [START + 80, START + 150])
+def test_a_job_that_runs_all_the_time_was_between_two_runs(store, now):
+    set_job(store.at(START), JOB, "CONTINUE", START + 100)
+    remember(store, 900.0, took=2.0)
+    ran = f"It ran: due {at(900)}, it began at {at(900)}, took 2.00 s on web1:1:Ownerw01 and succeeded."
+    for then in (START + 50, 950.0):
+        next_one = f"The next one {'was' if now > START + 100 else 'is'} due at {at(START + 100)}."
+        assert why(store, now, then) == f"{ran} {next_one}"
+    assert why(store, now, 901.0) == ran
+
+
+@pytest.mark.parametrize(
+    ("option", "kept"), [('{"overlap":"queue"}', [200]), ('{"catchup":"all"}', []), ("", [])], ids=str
+)
+def test_what_comes_due_during_a_run_is_kept_or_skipped(store, option, kept):
+    set_one(store.at(START), JobToSet(JOB, OLD, START + 100, False, QUEUE, options=option))
+    dispatch(store.at(START + 100), [(JOB, f"{START + 100:.6f}", QUEUE)])
+    take_one(store.at(START + 110), [(QUEUE, 500.0)], "tag")
+    for later in (200, 300):
+        is_kept = later in kept
+        was_due, since = f"An occurrence was due at {at(START + later)}, and", f"since {at(START + 110)}."
+        runs_then = f"{was_due} runs when the run before it has ended, which still goes on, {since}"
+        skipped = f"{was_due} was skipped: its last run still goes on, {since}"
+        assert why(store, START + 350, START + later + 10) == (runs_then if is_kept else skipped)
 
 
 def test_it_runs_since_then_or_the_last_run_still_does(store):

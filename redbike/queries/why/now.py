@@ -105,7 +105,7 @@ def explain_now(situation: Situation, clock: Clock) -> str:
     if situation.awaited and job.timeline is not None and job.due is None:
         return situation.awaited
     if job.timeline is not None:
-        return _explain_timeline(situation, clock)
+        return explain_timeline(situation, clock)
     if job.has_event(Event.BAD):
         return "It was never scheduled: its schedule is bad, and nobody has set another one."
     if job.has_event(Event.DIE):
@@ -221,7 +221,8 @@ def _count(workers: Sequence[Process]) -> str:
     return "one worker" if len(workers) == 1 else f"{len(workers):,} workers"
 
 
-def _explain_timeline(situation: Situation, clock: Clock) -> str:
+def explain_timeline(situation: Situation, clock: Clock) -> str:
+    """Return for what a job waits on the timeline."""
     due = situation.job.timeline
     assert due is not None
     if due > clock.now:

@@ -16,9 +16,9 @@ from redbike.queries.following.remarks import find_hidden
 from redbike.queries.following.streams import NEVER
 from redbike.queries.following.words import explain_follower
 from redbike.queries.hosts import explain_hosts, list_hosts
-from redbike.queries.why.now import ENDS, FAR, Situation, describe_drop, explain_now, explain_pause, explain_waiting
+from redbike.queries.why.now import ENDS, FAR, Situation, describe_drop, explain_now
+from redbike.queries.why.pending import CLOSE, explain_behind_run, explain_pending, find_due
 from redbike.schedule.clock import Clock, format_length, format_took
-from redbike.schedule.kinds import Schedule
 from redbike.store.backfill import BackfillDetails, describe_backfill
 from redbike.store.blackouts import OF_JOB, name_all
 from redbike.store.enums import Event, Skip
@@ -32,8 +32,6 @@ from redbike.store.sharded.missing import name_if_silent, tolerate_missing
 from redbike.store.store import Store
 from redbike.text.printable import name_number
 
-CENTURY = 3.2e9  # seconds
-CLOSE = 0.001  # seconds by which the due time of an occurrence may differ from that of its run
 MOST_GENERATIONS = 256  # above a follower in which it is looked for what its chain waits for
 HIDDEN = "It waits for other jobs, not all of which may be shown."
 UNKNOWN_DISPATCHER = "Whether a dispatcher was running then is not known: none that is registered now had begun."
@@ -42,17 +40,18 @@ MOVES = 3  # times that a job may move while it is looked at
 
 def explain_past(situation: Situation, log: Sequence[LogEntry], at: float, clock: Clock) -> str:
     """Return what became of the occurrence that was due at `at`, or last before that."""
-    schedule = situation.schedule
-    due = None if schedule is None else find_last(schedule, at)
+    schedule, due = situation.schedule, find_due(situation, at, clock)
     if due is None and situation.job.dropped is not None and situation.job.dropped <= at:
         return f"It {describe_drop(situation.job, situation.settings.grace, clock)}."
     # Somebody may have asked for a later run. And a schedule does not say what it was before, or when it has run out.
-    first, current = 0.0 if due is None else due - CLOSE, situation.job.run
+    rests = schedule is not None and schedule.allows_pause
+    first, current = 0.0 if due is None or rests else due - CLOSE, situation.job.run
     runs = [run for run in situation.runs if run.due > first]
     going = [run for run in runs if run.started <= at <= run.started + run.took]
     if current and not going and first < current.due < at + CLOSE:
         return f"An occurrence was due at {clock.name(current.due)}; it runs now, since {clock.name(current.start)}."
-    if run := next(iter(going or [run for run in runs if run.due < at + CLOSE]), None):
+    known = [run for run in runs if run.due < at + CLOSE and (run.started > at or not rests)]
+    if run := next(iter(going or known), None):
         return _describe_run(run, clock)
     if due is None:
         if schedule is not None and schedule.is_awaiting:
@@ -72,49 +71,22 @@ def _describe_run(run: PastRun, clock: Clock) -> str:
     )
 
 
-def find_last(schedule: Schedule, at: float) -> float | None:
-    """Return the last due time of `schedule` until `at`; None if there is none within a hundred years."""
-    window, last = 1.0, None
-    while last is None and window < CENTURY:
-        due = schedule.next(max(0.0, at - window))
-        last = due if due is not None and due <= at else None
-        window *= 2
-    if last is None:
-        return None
-    # None is due after `end`. There may be very many until then.
-    end = at
-    while end - last > CLOSE:
-        middle = last + (end - last) / 2
-        due = schedule.next(middle)
-        if due is not None and due <= at:
-            last = due
-        else:
-            end = middle
-    return last
-
-
 def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clock: Clock) -> str:
     """Return why the occurrence of `due` did not run, as far as that is known."""
     job, jobid = situation.job, situation.job.jobid
     was_due = f"An occurrence was due at {clock.name(due)}"
     if ended := _describe_end(job, due, clock):
         return f"{was_due} by its schedule, and did not run: {ended}."
-    if job.waiting and abs(job.waiting.due - due) < CLOSE:
-        return explain_waiting(situation, clock)
-    if job.held is not None and abs(job.held - due) < CLOSE:
-        return explain_pause(job, clock)
-    if job.waiting and job.waiting.due < due:
-        return f"{was_due}, while an earlier one waits. {explain_waiting(situation, clock)}"
-    if job.held is not None and job.held < due:
-        return f"{was_due}, while an earlier one is held. {explain_pause(job, clock)}"
+    if pending := explain_pending(situation, due, clock):
+        return pending
     if change := next((each for each in log if each.jobid == jobid and moves_job(each) and each.time > due), None):
         return f"{was_due} by the schedule as it is now, but {change.who} has set it at {clock.name(change.time)}."
     if before := next((run for run in situation.runs if run.started < due < run.started + run.took), None):
         worker = f", on {before.worker}," if before.worker else ""
         went_on = f"from {clock.name(before.started)} for {format_took(before.took)}"
         return f"{was_due}, and was skipped: the run before it{worker} still went on, {went_on}."
-    if job.run and job.run.start < due:
-        return f"{was_due}, and was skipped: its last run still goes on, since {clock.name(job.run.start)}."
+    if flying := explain_behind_run(situation, due, clock):
+        return flying
     known = {name: replace(each, begins=None) for name, each in situation.blackouts.items() if each.since <= due}
     if falls := find_for(known, due):
         of = "its blackout" if falls.name.startswith(OF_JOB) else f"the blackout of {describe_name(falls.name)}"
@@ -122,7 +94,18 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
     if pause := _find_pause(log, jobid, situation.queue, due):
         detail = f" ({localize(pause.detail, clock.name)})" if pause.detail else ""
         return f"{was_due}, and did not run: {pause.who} had paused it at {clock.name(pause.time)}{detail}."
-    return f"{was_due}{_explain_unknown(situation, due, clock)}"
+    return _describe_rest(situation, due, clock) or f"{was_due}{_explain_unknown(situation, due, clock)}"
+
+
+def _describe_rest(situation: Situation, at: float, clock: Clock) -> str:
+    """Return between which runs a job with CONTINUE was `at` an instant; "" for any other job, or if none is kept."""
+    job, runs, schedule = situation.job, situation.runs, situation.schedule
+    before = next((run for run in runs if run.due < at), None)
+    if before is None or schedule is None or not schedule.allows_pause:
+        return ""
+    ran, next_due = _describe_run(before, clock), min((run.due for run in runs if run.due > at), default=job.due)
+    was = "is" if next_due is None or next_due > clock.now else "was"
+    return ran if next_due is None else f"{ran} The next one {was} due at {clock.name(next_due)}."
 
 
 def _describe_end(job: JobState, due: float, clock: Clock) -> str:
