@@ -1,4 +1,4 @@
-"""When jobs run that are paused, as dispatchers and workers will decide it."""
+"""When jobs run that are paused, or late, as dispatchers and workers will decide it."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -8,7 +8,7 @@ from redbike.config.settings import Settings
 from redbike.loop.courses import Course
 from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.blackouts import Calendar
-from redbike.queries.following.held import close_runs, find_held, follow_first, follow_paused
+from redbike.queries.following.held import close_runs, decides_late, find_held, follow_first, follow_paused
 from redbike.queries.following.streams import AGAIN, Stream
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
@@ -16,6 +16,7 @@ from redbike.store.coming import ComingJob
 from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
 
+MOST_LATE = 200  # jobs of a page that are looked at one by one as they are due already; of more, each runs once
 MOST_LEFT = 20  # runs that a pause leaves, which are looked at one by one
 
 
@@ -48,16 +49,20 @@ def describe_left(
 def follow_pauses(
     store: Store, jobs: Sequence[ComingJob], now: float, end: float, calendar: Calendar | None
 ) -> Iterator[ComingJob]:
-    """Yield jobs up to `end`, as it is `now`: what those run that are paused, tried again or asked for.
+    """Yield jobs up to `end`, as it is `now`: what those run that are paused, tried again, asked for or late.
 
     These take one round trip.
     """
-    paused = [job for job in jobs if job.is_paused or job.is_tried]
-    yield from (job for job in jobs if not (job.is_paused or job.is_tried))
-    if not paused:
-        return
     settings = calendar.settings if calendar else Settings()
-    for job, found in zip(paused, store.questions.inspect([job.jobid for job in paused]), strict=True):
+    waiting = (job for job in jobs if job.waits is not None and not job.is_paused)
+    late = {job.jobid for job in waiting if decides_late(job.options, settings)}
+    if len(late) > MOST_LATE:
+        late.clear()
+    decided = [job for job in jobs if job.is_paused or job.is_tried or job.jobid in late]
+    yield from (job for job in jobs if not (job.is_paused or job.is_tried or job.jobid in late))
+    if not decided:
+        return
+    for job, found in zip(decided, store.questions.inspect([job.jobid for job in decided]), strict=True):
         schedule, state = read_schedule(job.jobid, job.schedule, job.options), replace(found, now=now)
         course = follow_first(store, state, settings, calendar, end)
         if schedule is None or course is None or schedule.allows_pause:

@@ -10,7 +10,7 @@ import pytest
 
 from redbike import BadConfig, BadJobId, Redbike
 from redbike.loop.policies import decide_done
-from redbike.queries import counting
+from redbike.queries import counting, paused
 from redbike.queries.counting import MINUTE, QUARTER
 from redbike.schedule import windows
 from redbike.schedule.windows import find_window
@@ -134,6 +134,46 @@ def test_it_counts_a_run_that_somebody_has_asked_for_and_that_waits_beside_what_
     hold(bike, holds)
     bike.run("late:A", "once:A", "cron:A")
     check(bike)
+
+
+@pytest.mark.parametrize("holds", [[], [("q", 1349, "")], [("e", 1349, "")], [("q", "0 16 * * *", "1h")]])
+@pytest.mark.parametrize("is_enqueued", [True, False])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"catchup": "all"},
+        {"catchup": "all", "catchup_limit": 2},
+        {"catchup": "all", "expires": "2h"},
+        {"catchup": "none"},
+        {"catchup": "none", "grace": "30s"},
+        {"grace": "10m"},
+        {"expires": "1h"},
+        {"expires": "5m"},
+    ],
+    ids=str,
+)
+def test_what_it_counts_of_jobs_that_are_due_already_happens(redbike, options, is_enqueued, holds):
+    """No worker, or no dispatcher, was there for hours."""
+    bike = redbike(Quiet("A"), now=1_790_000_000.0, **options)
+    for name, schedule in (("every", "EVERY:1h@0"), ("cron", "50 * * * *"), ("once", "AT:1790001000")):
+        bike.set(f"{name}:A", schedule)
+    bike.set("after:A", "AFTER:cron:A")
+    if is_enqueued:
+        redbike(Quiet("A"), now=1_790_003_000.0, **options).dispatch_due()
+    bike = redbike(Quiet("A"), now=1_790_014_600.0, **options)
+    hold(bike, holds)
+    check(bike)
+
+
+def test_of_very_many_jobs_that_are_due_already_each_counts_once(redbike, monkeypatch):
+    bike = redbike(Quiet("A"), now=1_790_000_000.0, catchup="all")
+    for number in range(3):
+        bike.set(f"{number}:A", "EVERY:1h@0")
+    bike = redbike(Quiet("A"), now=1_790_014_600.0, catchup="all")
+    assert next(iter(bike.agenda(hours=5))).runs == 12
+    monkeypatch.setattr(paused, "MOST_LATE", 2)
+    assert next(iter(bike.agenda(hours=5))).runs == 3
 
 
 def test_a_paused_job_that_somebody_has_asked_for_runs_once_when_its_queue_is_resumed(redbike):

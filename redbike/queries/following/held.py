@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from redbike.config.settings import Settings
+from redbike.config.settings import Settings, override
 from redbike.errors import BadSchedule
 from redbike.loop.courses import Course, follow
 from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE
@@ -65,18 +65,26 @@ def find_due(state: JobState | None, moment: float) -> float:
 def follow_first(
     store: Store, state: JobState, settings: Settings, calendar: Calendar | None, end: float = math.inf
 ) -> Course | None:
-    """Return what a job of `store` runs that is paused, is to be tried again or was asked for; None for another one.
+    """Return what a job of `store` runs that is paused, late, tried again or asked for; None for another one.
 
     While one waits for a further try of its occurrence, others may come due.
     """
     if state.pause:
         return follow_paused(state, settings, end)
-    retry_state = RetryState.parse(state.retry_state)
-    if state.waiting and (retry_state.due, retry_state.after) != (None, None):
-        return follow_paused(state, settings, end, _find_window(find_held(calendar, store, state), state.now))
+    retry_state, held = RetryState.parse(state.retry_state), find_held(calendar, store, state)
+    is_asked_for = state.waiting and (retry_state.due, retry_state.after) != (None, None)
+    is_due = state.waiting or (state.due is not None and state.due <= state.now and retry_state.due is None)
+    if is_asked_for or (is_due and decides_late(state.options, settings)):
+        return follow_paused(state, settings, end, _find_window(held, state.now))
     if state.due is None or retry_state.due is None:
         return None
-    return follow_paused(_await_retry(state, find_held(calendar, store, state)), settings, end)
+    return follow_paused(_await_retry(state, held), settings, end)
+
+
+def decides_late(options: str, settings: Settings) -> bool:
+    """Tell whether a job with these options may run more often than once for what is due already, or not at all."""
+    own = override(settings, options)
+    return own.catchup != "last" or own.grace > 0 or own.expires > 0
 
 
 def _find_window(held: Held | None, moment: float) -> HeldWindow | None:
