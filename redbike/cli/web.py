@@ -56,13 +56,13 @@ def show_page(arguments: Arguments, config: Config) -> None:
                     f"bad --listen {listen!r:.80}: other machines can reach it, so a token is needed: "
                     f"set {TOKEN}, or make tokens with redbike token"
                 )
+            asks: Asks = "if any" if is_local and not proxies.roles else "always"
+            served = server.put_below(root_path, make_app(site, asks=asks, proxies=proxies, api=arguments["--api"]))
             bound.listen()
             complain(f"listening on {server.get_url(bound)}{root_path}/")
             with suppress(ServerError):  # it may be away, but a wrong number of shards stays so
                 site.bike.store.agreement.check()
-            asks: Asks = "if any" if is_local and not proxies.roles else "always"
-            app = make_app(site, asks=asks, proxies=proxies, api=arguments["--api"])
-            server.serve(server.RootPath(app, root_path) if root_path else app, bound, stopping)
+            server.serve(served, bound, stopping)
 
 
 def _has_tokens(site: "Site") -> bool:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import h11
 import uvicorn
+from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -18,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from redbike.errors import BadConfig, RedbikeError
 from redbike.process.signals import StopFlag, leave_to_others
 from redbike.queries.metrics_server import Address, make_url
+from redbike.web.api.routes import PREFIX
 from redbike.web.proxies import PEER
 from redbike.web.requests import get_client
 
@@ -78,6 +80,17 @@ class RootPath:
                 path, raw = self._path + path, self._path.encode() + raw
             scope = {**scope, "root_path": self._path, "path": path, "raw_path": raw}
         await self._app(scope, receive, send)
+
+
+def put_below(path: str, app: Starlette) -> ASGIApp:
+    """Return `app` below `path`, if that is not "".
+
+    Raise `BadConfig` if a page begins with the same name: nobody could tell whether a proxy has stripped it.
+    """
+    name = path.split("/")[1:2]
+    if name in [each.split("/")[1:2] for each in (PREFIX, *(getattr(route, "path", "/") for route in app.routes))]:
+        raise BadConfig(f"bad --root-path {path!r:.80}: /{name[0]} is a path of the page itself; name another one")
+    return RootPath(app, path) if path else app
 
 
 class _Connection(H11Protocol):

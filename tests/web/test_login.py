@@ -470,6 +470,12 @@ def test_it_is_mounted_below_a_path(bike):
     assert 'href="static/' in page.get("/red/bike/nothing%2Fthere").text, "for a browser that is no folder"
 
 
+def test_it_is_mounted_below_the_name_of_a_page(bike):
+    page = TestClient(Starlette(routes=[Mount("/jobs", app(bike))]), base_url="http://localhost")
+    for path, title in (("jobs/", "Overview"), ("jobs/jobs?failed=1", "Jobs"), ("jobs/queues", "Queues")):
+        assert f"<title>{title} · " in page.get(f"/{path}", follow_redirects=False).text
+
+
 def test_the_path_of_the_page_is_the_whole_of_it(browse):
     for options in ({}, {"path": "/red/bike", "root_path": "/red/bike"}):
         answer = send(browse().app, **{"path": "/", **options})
