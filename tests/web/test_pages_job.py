@@ -3,11 +3,13 @@
 import re
 
 from redbike import Redbike, RoundRobin
+from redbike.schedule.clock import Clock
 from redbike.store.backfill import make_jobid
 from redbike.store.outputs import pack_output
 from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from tests.queries.kept import add_runs, make_run
+from tests.verbs import Quiet
 from tests.web.api import Api
 from tests.web.conftest import BASE, TestClient
 from tests.web.html import read
@@ -131,6 +133,27 @@ def test_a_paused_job_has_to_come_what_it_runs_when_its_pause_ends(page, bike):
         list(bike.pause(jobid, until=4102450200))
         found = show(page, jobid).words.partition("What is to come")[2]
         assert re.findall(r"2100-01-01 (\S+) UTC", found)[: len(instants)] == instants
+
+
+def test_what_is_due_later_is_to_come_also_of_a_schedule_without_times(client, server_url, prefix):
+    class Pausing(Quiet):
+        def work(self, jobid):
+            if jobid == "again:A":
+                raise ValueError("no luck")
+            return 1500
+
+    with Redbike(Pausing("A"), prefix=prefix, redis_config=server_url) as bike:
+        bike.set("again:A", "NOW", on_error="retry", retries=3, backoff="25m")
+        bike.set("goes-on:A", "CONTINUE")
+        bike.set("fresh:A", "NOW")
+        assert {bike.work_one(), bike.work_one()} == {"again:A", "goes-on:A"}
+        page = TestClient(app(bike), base_url=BASE)
+        for jobid in ("again:A", "goes-on:A"):
+            due = Clock(0.0, "UTC").name(bike.tell(jobid)["next_run"])
+            assert due in show(page, jobid).words.partition("What is to come in 2")[2], jobid
+        list(bike.pause("again:A", until=4102444800))
+        for jobid in ("again:A", "fresh:A"):
+            assert "What is to come Nothing, as things are." in show(page, jobid).words, jobid
 
 
 def test_other_kinds_of_schedules_have_a_page(page, bike):

@@ -175,7 +175,7 @@ def _find_timed(
 
 def _list_coming(site: Site, state: JobState, schedule: Schedule | None, clock: Clock, family: Family) -> list[float]:
     """Return the next instants at which a job runs."""
-    if schedule is None or schedule.never_runs or schedule.is_immediate or schedule.allows_pause:
+    if schedule is None or schedule.never_runs:
         return []
     if state.pause and state.pause.until is None:
         return []
@@ -184,10 +184,12 @@ def _list_coming(site: Site, state: JobState, schedule: Schedule | None, clock: 
         return []
     if schedule.is_awaiting:
         return _list_parent_times(state, family)
+    due = [state.due] if state.due is not None and state.due > clock.now else []
+    if schedule.is_immediate:  # it is tried again, or its worker has asked for a pause
+        return [] if state.pause else due
     if state.pause:
         times = foresee_paused(site.bike.store, site.bike.settings, state.jobid, schedule, COMING)
         return list(islice(times.list_due(clock.now, END_OF_TIME), COMING))
-    due = [state.due] if state.due is not None and state.due > clock.now else []
     if schedule.runs_once:
         return due
     following = schedule.list_due(due[0] if due else clock.now, END_OF_TIME)
