@@ -156,6 +156,15 @@ def test_what_is_due_later_is_to_come_also_of_a_schedule_without_times(client, s
             assert "What is to come Nothing, as things are." in show(page, jobid).words, jobid
 
 
+def test_a_follower_that_is_overdue_is_listed_with_its_due_time(page, bike):
+    bike.set("ok:A", "NOW")
+    bike.set("then:B", "AFTER:ok:A")
+    assert bike.work_one() == "ok:A"
+    bike.client.zadd(bike.store.keys.timeline, {"then:B": 1_700_000_000.5})
+    coming = show(page, "then:B").words.partition("What is to come")[2].partition("How it went")[0]
+    assert re.findall(r"\S+ \S+ UTC", coming) == ["2023-11-14 22:13:20 UTC"]
+
+
 def test_other_kinds_of_schedules_have_a_page(page, bike):
     for schedule, words in (
         ("STOP", "Its schedule is STOP"),

@@ -198,10 +198,11 @@ def _list_coming(site: Site, state: JobState, schedule: Schedule | None, clock: 
 
 def _list_parent_times(state: JobState, family: Family) -> list[float]:
     """Return the next due times of the parents of a follower; none if one of them runs all the time."""
-    times = list_due_times(family, family.states.get(state.jobid) or state)
+    mine = family.states.get(state.jobid) or state  # as of the instant at which the family was read
+    times = list_due_times(family, mine)
     if times.allows_pause:
         return []
-    return [find_due(state, each) for each in islice(times.list_due(state.now - JUST_BEFORE, END_OF_TIME), COMING)]
+    return [find_due(mine, each) for each in islice(times.list_due(mine.now - JUST_BEFORE, END_OF_TIME), COMING)]
 
 
 def _list_options(site: Site, state: JobState) -> list[OptionRow]:
