@@ -7,7 +7,6 @@ While one types a schedule, it is shown in words, and with its next runs.
 """
 
 import json
-import time
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Self
@@ -117,12 +116,11 @@ class Draft:
         """Return where its schedule is without a zone: in `zone`, but in UTC if it is just the text that is stored."""
         return "UTC" if self.schedule == kept.schedule and not self.tz else zone
 
-    def preview(self, zone: str, kept: Kept, now: float | None = None) -> Preview:
+    def preview(self, zone: str, kept: Kept, now: float) -> Preview:
         """Return what its schedule means; `zone` is where it is without a zone of its own, unless it is `kept`.
 
         That neither needs Redis, nor takes a time that depends on the text.
         """
-        now = time.time() if now is None else now
         preview, field_name = Preview(Clock(now, zone)), "tz"
         try:
             local = check_zone(self.tz) if self.tz else zone

@@ -3,6 +3,7 @@
 import html
 import re
 import time
+from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 import pytest
@@ -313,6 +314,15 @@ def test_what_a_schedule_means_while_one_types(bike):
     assert "rehearse" not in preview(browser, id="job:A", schedule="0 3 * * *", spread="1h")
     bike.set("job:A", "@daily", spread="1h")
     assert "rehearse" in preview(browser, id="job:A", schedule="0 3 * * *", spread="3600")
+
+
+def test_the_clock_of_redis_says_what_is_past(browser, bike, monkeypatch):
+    at = datetime.fromtimestamp(bike.store.timeline.read_clock() + 3600, UTC)
+    typed, ahead = {"id": "a:A", "schedule": f"AT:{at:%Y-%m-%dT%H:%M:%SZ}"}, time.time() + 7200
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: ahead)
+        for found in (preview(browser, **typed), browser.send(browser.get("/set"), "Preview", **typed).text):
+            assert (f"{at:%Y-%m-%d %H:%M:%S} UTC" in found, "That is past" in found) == (True, False)
 
 
 HOSTILE = [
