@@ -108,6 +108,25 @@ def test_windows_beside_it(failed, page):
     assert "<strong>First unusual:</strong> nothing" in now
 
 
+@pytest.mark.parametrize(
+    ("typed", "width", "narrower"),
+    [
+        ("20m", "20m", "600"),
+        ("1200", "20m", "600"),
+        ("1.5s", "1.5s", None),
+        ("30s", "30s", None),
+        ("60s", "1m", None),
+        ("61s", "1m1s", "60"),
+        ("3661s", "3661s", "1830.5"),
+        ("24h", "1d", "43200"),
+    ],
+)
+def test_its_form_keeps_the_width_and_a_link_to_a_narrower_one_is_narrower(page, typed, width, narrower):
+    html = page.get(f"/at/{AT:.0f}±{typed}").text
+    assert re.findall(r'name="around" value="(.*?)"', html) == [width]
+    assert re.findall(r'%C2%B1([^"]*)">Narrower', html) == ([narrower] if narrower else [])
+
+
 def test_a_large_one_stays_small_and_says_what_is_missing(bike, page):
     remember(bike, [f"{number:0>100}:A" for number in range(1500)], AT, Outcome.FAILED, "x" * 150, apart=0.1)
     html = page.get(f"/at/{AT:.0f}").text

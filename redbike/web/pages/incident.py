@@ -18,6 +18,7 @@ from redbike.queries.incident import (
 from redbike.queries.unusual import RULES
 from redbike.queries.window import MOST, NOW, WIDTH, Window, parse_window
 from redbike.schedule.clock import format_length
+from redbike.text.parsing import measure_duration
 from redbike.web.charts import draw_incident
 from redbike.web.rendering import format_utc, quote_part
 from redbike.web.site import Site
@@ -68,7 +69,7 @@ def show_incident(site: Site, request: Request) -> Response:
         report=format_report(incident, zone, site.name, listed),
         strip=draw_incident(incident, label, lambda moment: clock.format(moment)[11:19]),
         around=list(_list_others(window, now)),
-        width=format_length(window.width),
+        width=_write_width(window.width),
         at=name_instant(window.at, zone),
     )
 
@@ -84,13 +85,19 @@ def _read(site: Site, window: Window, now: float, is_long: bool) -> Incident:
             _reading.release()
 
 
+def _write_width(seconds: float) -> str:
+    """Return a width as the form takes it: in two units, if that says all of it."""
+    text = format_length(seconds).replace(" ", "").replace("min", "m")
+    return text if measure_duration(text) == seconds else f"{seconds:.10g}s"
+
+
 def _list_others(window: Window, now: float) -> Iterator[tuple[str, str]]:
     """Yield windows beside this one, around it and in it: what they are, and how one writes them."""
     at, width = window.at, window.width
     for name, center, wide in (
         ("Earlier", at - 2 * width, width),
         ("Later", at + 2 * width, width),
-        ("Narrower", at, max(60.0, width / 2)),
+        ("Narrower", at, min(width, max(60.0, width / 2))),
         ("Wider", at, min(MOST, width * 2)),
     ):
         if 0 <= center <= now and (center, wide) != (at, width):
