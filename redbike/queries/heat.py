@@ -54,6 +54,8 @@ def make_grid(forecast: Forecast, span: Span, zone: str) -> Grid:
     for quarter in forecast.quarters:
         quarters[quarter.start] += quarter.runs
     start = math.floor(forecast.start / QUARTER) * QUARTER
+    if span == "week":
+        start -= datetime.fromtimestamp(start, local).minute * 60  # the first cell is a whole hour as well
     labels = dict[str, None]()
     starts = dict[tuple[str, int], float]()
     for moment in range(start, math.ceil(forecast.end), QUARTER):

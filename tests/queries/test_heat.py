@@ -3,6 +3,8 @@
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from redbike.queries.forecast import Forecast, Quarter
 from redbike.queries.heat import LEVELS, MOST_QUEUES, OTHERS, list_strips, make_grid
 
@@ -46,6 +48,16 @@ def test_a_week_has_a_row_for_each_day():
     assert [label for label, _ in grid.rows][:2] == ["Thu 2026-05-07", "Fri 2026-05-08"]
     assert len(grid.rows) == 8
     assert read(grid) == {("Fri 2026-05-08", "03"): (9, LEVELS)}
+
+
+@pytest.mark.parametrize(("zone", "minute"), [("UTC", 0), (BERLIN, 0), ("Asia/Kolkata", 30), ("Asia/Kathmandu", 15)])
+def test_each_cell_of_a_week_begins_with_its_local_hour(zone, minute):
+    """So does the first one, of which a part is past: its link is to the hour that it names."""
+    for begun in ("2026-05-07T12:20", "2026-05-07T12:50", "2026-05-07T13:00"):
+        grid = make_grid(make(begun, 168, ("2026-05-07T13:00", "A", 4)), "week", zone)
+        starts = [cell.start for _, cells in grid.rows for cell in cells if cell]
+        assert (starts[0] <= at(begun) < starts[0] + 3600, sum(read(grid)[each][0] for each in read(grid))) == (True, 4)
+        assert {start % 3600 for start in starts} == {minute * 60}
 
 
 def test_the_hour_that_comes_twice_has_two_rows_and_the_one_that_is_left_out_has_none():
