@@ -38,7 +38,7 @@ def _print_agenda(agenda: Forecast, clock: Clock, console: Console) -> None:
             console.print(line, no_wrap=True, crop=True)
         console.print("\nwhat runs, from when on", style="bold")
         for plan in agenda.plans:
-            when = clock.format(plan.first)[:-3]
+            when = clock.format_minute(plan.first)
             text = f"{when}  {name_number(plan.runs, 'run')}: {_describe_share(plan.share)}"
             console.print(make_text(text), no_wrap=True, crop=True, overflow="crop")
         if more := agenda.schedules - len(agenda.plans):
@@ -46,7 +46,7 @@ def _print_agenda(agenda: Forecast, clock: Clock, console: Console) -> None:
         console.print("\ndensest minutes", style="bold")
         for minute in agenda.densest:
             shares = "; ".join(map(_describe_share, minute.shares))
-            when = clock.format(minute.start)[:-3]
+            when = clock.format_minute(minute.start)
             others = "; and others" if minute.is_more else ""
             console.print(make_text(f"{when}  {name_number(minute.runs, 'run')}: {shares}{others}"))
         if agenda.relief:
@@ -56,7 +56,7 @@ def _print_agenda(agenda: Forecast, clock: Clock, console: Console) -> None:
 
 
 def _describe_all(agenda: Forecast, clock: Clock) -> Text:
-    when = f"{clock.format(agenda.start)[:-3]} to {clock.format(agenda.end)[:-3]} {clock.zone}"
+    when = f"{clock.format_minute(agenda.start)} to {clock.format_minute(agenda.end)} {clock.zone}"
     return make_text(f"{name_number(agenda.runs, 'run')} of {name_number(agenda.jobs, 'job')}, {when}")
 
 

@@ -21,16 +21,23 @@ class Clock(NamedTuple):
         """Return an instant as the time from now."""
         return NOTHING if moment is None else format_distance(min(max(moment, 0.0), END_OF_TIME) - self.now)
 
-    def format(self, moment: float) -> str:
-        """Return an instant in local time, with the distance from UTC if that day has this hour twice."""
+    def format(self, moment: float, timespec: str = "seconds") -> str:
+        """Return an instant in local time, with the distance from UTC if that day has this hour twice.
+
+        `timespec` is that of `datetime.isoformat`.
+        """
         # A blackout begins just before its second.
         moment = min(max(round(moment, 5), 0.0), END_OF_TIME - 1)
         try:
             local = datetime.fromtimestamp(moment, ZoneInfo(self.zone))
         except (ValueError, OverflowError):
             # There the year 10000 has begun, which Python cannot write.
-            return datetime.fromtimestamp(moment, UTC).isoformat(" ", "seconds")
-        return (local if is_repeated(local) else local.replace(tzinfo=None)).isoformat(" ", "seconds")
+            return datetime.fromtimestamp(moment, UTC).isoformat(" ", timespec)
+        return (local if is_repeated(local) else local.replace(tzinfo=None)).isoformat(" ", timespec)
+
+    def format_minute(self, moment: float) -> str:
+        """`format` without seconds."""
+        return self.format(moment, "minutes")
 
     def name(self, moment: float) -> str:
         """Return an instant in local time, with the zone."""

@@ -36,7 +36,7 @@ def draw_lanes(found: Lanes, clock: Clock) -> list[DrawnLane]:
     most = max((sum(counts) for lane in found.lanes for _, *counts in _list_parts(lane)), default=1)
     drawn = []
     for lane in found.lanes:
-        kept = [] if lane.kept_from is None else [f"not all runs before {clock.format(lane.kept_from)[:-3]} are kept"]
+        kept = [] if lane.kept_from is None else [f"not all runs before {clock.format_minute(lane.kept_from)} are kept"]
         texts = count_kinds(lane.counts), *kept, *dict.fromkeys(band.text for band in lane.bands)
         words = show_text("; ".join(texts))
         runs = _draw_events(found, lane) if found.question.by_job else _draw_parts(lane, most)

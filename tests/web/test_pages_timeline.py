@@ -131,6 +131,7 @@ def test_a_time_far_away_costs_no_more_with_a_blackout(page, jobs):
         ("2027-03-28 12:00", "24h", "00:00:00", "01:00:00"),  # the day has 23 hours
         ("2026-10-25 12:00", "24h", "00:00:00", "23:00:00"),
         ("2026-10-25 02:30", "3h", "01:00:00", "03:00:00"),
+        ("2026-10-25 02:30", "1h", "02:00:00", "02:00:00"),
     ],
 )
 def test_on_a_day_of_daylight_saving_the_time_is_round(bike, at, span, first, last):
@@ -139,6 +140,8 @@ def test_on_a_day_of_daylight_saving_the_time_is_round(bike, at, span, first, la
     slots = [a["title"].split(" to ") for tag, a in found.tags if " to " in a.get("title", "")]
     assert (slots[0][0][11:19], slots[-1][1][11:19]) == (first, last)
     assert len(set(map(tuple, slots))) == len(slots), "of an hour that comes twice, it is said which"
+    since, until = (re.sub(":00(?=[+ ])", "", each, count=1) for each in (slots[0][0], slots[-1][1]))
+    assert f"{since.removesuffix(' Europe/Berlin')} to {until}" in found.words
 
 
 def test_a_lane_of_a_queue_leads_to_those_of_its_jobs(page, jobs):

@@ -67,7 +67,7 @@ def _draw(forecast: Forecast, span: Span, clock: Clock) -> list[tuple[str | None
     """Return for each strip its queue, its runs, its picture, and in words what the picture shows."""
     drawn = []
     for strip in list_strips(forecast, span):
-        when = "" if strip.peak is None else f", at most {strip.most:,} from {clock.format(strip.peak)[:-3]} on"
+        when = "" if strip.peak is None else f", at most {strip.most:,} from {clock.format_minute(strip.peak)} on"
         words = f"{name_number(strip.runs, 'run')}{when}"
         drawn.append((strip.queue, strip.runs, draw_strip(strip, words), words))
     return drawn
