@@ -110,3 +110,14 @@ def add_token(store, *given, **named):
     token, secret = make_token(store, *given, **named)
     store.tokens.add(token)
     return secret
+
+
+def stopping(server, verb):
+    """What does the same, and then stops the server."""
+
+    def do_and_stop(*given, **named):
+        done = verb(*given, **named)
+        server.stop()
+        return done
+
+    return do_and_stop

@@ -1,7 +1,6 @@
 """Run the commands that steer jobs and queues which exist: run, cancel, pause, resume, limit."""
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,8 @@ from redbike.control import jobs
 from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import find_failed, find_tries
 from redbike.control.operator import check_reason, check_until, name_operator
-from redbike.errors import BadConfig, NoSuchJob, RedbikeError
+from redbike.control.queues import is_unused
+from redbike.errors import BadConfig, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.loop.host_jobs import say_nowhere
 from redbike.queries.blackouts import describe_next
@@ -177,9 +177,8 @@ def _steer(
 
 
 def _warn_if_unknown(bike: Redbike, name: str) -> None:
-    with suppress(RedbikeError):  # it is only advice
-        if name not in bike.store.queue_limits.list_queues():
-            complain(f"the queue {name!r} was never used")
+    if is_unused(bike.store, name):
+        complain(f"the queue {name!r} was never used")
 
 
 def _steer_named(

@@ -1,12 +1,13 @@
 """Operators pause, resume and limit queues, and pause everything."""
 
+from contextlib import suppress
 from typing import Any, Unpack
 
 from redbike.config.limits import LIMITS, Limits
 from redbike.config.settings import Settings
 from redbike.control.blackouts import check_together, end_blackout, make_blackout, set_blackout
 from redbike.control.operator import check_reason, check_until, name_operator
-from redbike.errors import BadQueueName
+from redbike.errors import BadQueueName, RedbikeError
 from redbike.loop.worker_class import find_queue
 from redbike.schedule.moments import DurationLike, InstantLike, read_instant
 from redbike.schedule.objects import ScheduleLike
@@ -16,6 +17,13 @@ from redbike.store.hosts import name_host_queue, split_host
 from redbike.store.names import check_queue_name
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store
+
+
+def is_unused(store: Store, queue: str) -> bool:
+    """Tell whether a queue was never used; "" is everything. It is False if the server does not answer."""
+    with suppress(RedbikeError):  # it is only advice
+        return bool(queue) and queue not in store.queue_limits.list_queues()
+    return False
 
 
 class QueueController:

@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from redbike import Redbike
+from redbike.control.queues import QueueController
 from redbike.errors import Unreachable
 from redbike.web import app
 from redbike.web import control as steering
@@ -16,7 +17,7 @@ from redbike.web.keys import Keys
 from redbike.web.memory import BROWSERS, Memory, Note
 from redbike.web.selection import Found
 from tests.states import unchanged
-from tests.verbs import Quiet, set_job
+from tests.verbs import Quiet, set_job, stopping
 from tests.web.browsing import Browser
 
 HOURLY = "EVERY:1h@0"
@@ -216,6 +217,15 @@ def test_redis_that_goes_away_in_the_middle(own_server, monkeypatch):
     assert "may have been done or not" in page.notes[0]
     server.start()
     assert len(list(bike.jobs(paused=True))) == 500
+
+
+def test_a_queue_that_is_paused_is_no_problem_though_redis_goes_away_then(own_server, monkeypatch):
+    browser = Browser(app(Redbike(Quiet("A"), redis_config=own_server.url), write=True))
+    whole = browser.get("/").find("Pause everything").fields
+    form = {name: text for name, text in whole if name in ("form", "once", "back")}
+    monkeypatch.setattr(QueueController, "pause", stopping(own_server, QueueController.pause))
+    page = browser.post([*form.items(), ("action", "pause"), ("of", "queue"), ("name", "Z")])
+    assert page.notes == ["The queue work-Z is paused."]
 
 
 def test_more_jobs_than_one_form_may_change(bike, browser, monkeypatch):

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from redbike import Redbike, RoundRobin
+from redbike.control.queues import QueueController
 from redbike.control.setter import Setter
 from redbike.queries import fields
 from redbike.store.processes import ProcessRecord
@@ -16,7 +17,7 @@ from redbike.store.tokens import ROLES
 from redbike.web import app
 from redbike.web.api import jobs
 from tests.loops import beside
-from tests.verbs import Telling
+from tests.verbs import Telling, stopping
 from tests.waiting import wait_until
 from tests.web.api import DOCUMENT, JOB, STREAM, Api, list_requests, make_token
 
@@ -115,33 +116,34 @@ def test_to_run_a_job_does_not_read_the_journal(bike, api):
 
 
 def test_a_run_that_is_queued_is_no_error_though_redis_goes_away_then(own_server, monkeypatch):
-    bike, run = Redbike(RoundRobin("A"), redis_config=own_server.url), jobs.run_jobs
+    bike = Redbike(RoundRobin("A"), redis_config=own_server.url)
     bike.set(JOB, "EVERY:1h")
-
-    def run_and_stop(*given):
-        done = run(*given)
-        own_server.stop()
-        return done
-
-    monkeypatch.setattr(jobs, "run_jobs", run_and_stop)
+    monkeypatch.setattr(jobs, "run_jobs", stopping(own_server, jobs.run_jobs))
     api = Api(app(bike, write=True, api=True))
     assert api.ask("POST", f"/jobs/{quote(JOB, safe='')}/run") == (200, {"jobid": JOB, "word": "queued"})
 
 
 def test_a_job_that_is_set_is_no_error_though_redis_goes_away_then(own_server, monkeypatch):
-    bike, set_job = Redbike(RoundRobin("A"), redis_config=own_server.url), Setter._set
-
-    def set_and_stop(*given):
-        done = set_job(*given)
-        own_server.stop()
-        return done
-
-    monkeypatch.setattr(Setter, "_set", set_and_stop)
+    bike = Redbike(RoundRobin("A"), redis_config=own_server.url)
+    monkeypatch.setattr(Setter, "_set", stopping(own_server, Setter._set))
     api = Api(app(bike, write=True, api=True))
     status, found = api.ask("PUT", f"/jobs/{quote(JOB, safe='')}", {"schedule": "NOW"})
     [warning] = found.pop("warnings")
     assert (status, found) == (201, {"jobid": JOB})
     assert warning.startswith(f"{JOB}: it is set; what is known of it cannot be read: ")
+
+
+def test_a_queue_that_is_steered_is_no_error_though_redis_goes_away_then(own_server, monkeypatch):
+    api = Api(app(Redbike(RoundRobin("A"), redis_config=own_server.url), write=True, api=True))
+    for verb, body, said in (
+        ("pause", None, {"word": "paused"}),
+        ("resume", None, {"word": "resumed"}),
+        ("limit", {"at_once": 3}, {"at_once": 3, "rate": None}),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(QueueController, verb, stopping(own_server, getattr(QueueController, verb)))
+            assert api.ask("POST", f"/queues/B/{verb}", body) == (200, {"queue": "work-B", **said})
+        own_server.start()
 
 
 def test_who_steers_a_job_for_every_host_is_told_of_each_host(bike, api):

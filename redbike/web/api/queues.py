@@ -3,21 +3,25 @@
 from typing import Any
 
 from redbike.config.limits import LIMITS, Limits
+from redbike.control.queues import is_unused
 from redbike.web.api.calls import Answer, Call
 from redbike.web.api.jobs import add_warnings, read_every, read_pause
 
 
 def pause_queue(call: Call) -> Answer:
     """Pause a queue."""
-    name, (until, reason, every, lasting) = call.params["name"], read_pause(call)
-    done = call.steerer.queues.pause_queue(name, until, reason, every=every, lasting=lasting)
-    return _answer(call, "paused" if done else "unchanged" if every is None else "replaced")
+    given, (until, reason, every, lasting) = call.params["name"], read_pause(call)
+    name = call.steerer.queues.find_queue(given)
+    done = call.steerer.queues.pause_queue(given, until, reason, every=every, lasting=lasting)
+    return _answer(call, "paused" if done else "unchanged" if every is None else "replaced", name)
 
 
 def resume_queue(call: Call) -> Answer:
     """Resume a queue."""
-    done = call.steerer.queues.resume_queue(call.params["name"], every=read_every(call))
-    return _answer(call, "resumed" if done else "unchanged")
+    given, every = call.params["name"], read_every(call)
+    name = call.steerer.queues.find_queue(given)
+    done = call.steerer.queues.resume_queue(given, every=every)
+    return _answer(call, "resumed" if done else "unchanged", name)
 
 
 def pause_all(call: Call) -> Answer:
@@ -49,12 +53,11 @@ def halt(call: Call) -> Answer:
     return Answer(status=204)
 
 
-def _answer(call: Call, word: str) -> Answer:
+def _answer(call: Call, word: str, name: str = "") -> Answer:
+    # By now something is done: nothing may turn that into an error.
     call.site.drop_seen()
-    name = call.steerer.queues.find_queue(call.params["name"]) if call.params else ""
     return Answer(add_warnings({"queue": name, "word": word}, _list_remarks(call, name)))
 
 
 def _list_remarks(call: Call, name: str) -> list[str]:
-    is_known = not name or name in call.steerer.store.queue_limits.list_queues()
-    return [] if is_known else [f"the queue {name!r} was never used"]
+    return [f"the queue {name!r} was never used"] if is_unused(call.steerer.store, name) else []

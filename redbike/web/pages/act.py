@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from redbike.control.queues import is_unused
 from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock
 from redbike.store.queue_limits import Pause
@@ -157,10 +158,10 @@ def _steer_queue(steerer: Steerer, order: Order, given: Given, target: Target) -
         else:
             limits = queues.limit(name, **given.limits)
             said = f"has these limits now: at once {limits.at_once or 'none'}, rate {limits.rate or 'none'}"
-        is_unknown = bool(name) and name not in queues.store.queue_limits.list_queues()
     except RedbikeError as error:
         return Note(f"{what}: {error}. {UNKNOWN}", is_problem=True)
-    return Note(f"{what} {said}.{' It was never used.' if is_unknown else ''}{given.said}")
+    unused = " It was never used." if is_unused(queues.store, name) else ""
+    return Note(f"{what} {said}.{unused}{given.said}")
 
 
 def _name_jobs(jobids: tuple[str, ...]) -> str:

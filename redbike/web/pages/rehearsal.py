@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.control.operator import check_until
-from redbike.control.queues import QueueController
+from redbike.control.queues import QueueController, is_unused
 from redbike.errors import BadConfig, BadSchedule
 from redbike.loop.host_jobs import MOST_NAMED
 from redbike.queries.rehearsal.outlook import ACTIONS as REHEARSED
@@ -117,8 +117,7 @@ def _find_remark(site: Site, target: Target, change: Change, clock: Clock) -> st
     if is_paused == (change.action == "pause"):
         said = "paused already, and its pause would stay as it is" if is_paused else "not paused"
         return f"{target.title} is {said}."
-    is_known = not target.queue or target.queue in site.bike.store.queue_limits.list_queues()
-    return "" if is_known else f"{target.title} was never used."
+    return f"{target.title} was never used." if is_unused(site.bike.store, target.queue) else ""
 
 
 def _rehearse(rehearser: Rehearser, found: Found) -> Rehearsal:
