@@ -52,6 +52,13 @@ HOSTILE = [
     DTSTART + "FREQ=DAILY\nEXRULE:FREQ=DAILY;UNTIL=99980101T000000Z",
     DTSTART + "FREQ=SECONDLY\nEXRULE:FREQ=SECONDLY;BYDAY=MO,TU,WE,TH,FR,SA,SU",
     DTSTART + f"FREQ=MINUTELY\nEXRULE:FREQ=SECONDLY;INTERVAL=7\nEXRULE:FREQ=HOURLY;BYMINUTE={SIXTY}",
+    *(
+        DTSTART + f"FREQ=SECONDLY;{part}\nEXRULE:FREQ=SECONDLY;{part}"
+        for part in ("BYMONTH=1,2,3,4,5,6,7,8,9,10,11", f"BYSECOND={SIXTY.removesuffix(',59')}")
+    ),
+    DTSTART
+    + "FREQ=MINUTELY\nEXRULE:FREQ=MINUTELY;BYDAY=MO,TU,WE,TH,FR,SA,SU\nRDATE:"
+    + ",".join(f"{year}0329T013030Z" for year in range(1970, 2390)),
     DTSTART + "FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=-1;COUNT=10000000\nRRULE:" * 15 + "FREQ=DAILY",
     DTSTART + "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO\nRRULE:" * 15 + "FREQ=DAILY",
     DTSTART + "FREQ=DAILY\nRDATE:" + ",".join(f"{year}0329T013000" for year in range(1900, 2390)),
@@ -170,9 +177,12 @@ def test_exceptions_leave_the_others(seed):
         other.until = datetime.fromtimestamp(pick.choice(own), UTC) if own and pick.random() < 0.4 else None
         theirs = parse(other.text)
         dropped = pick.sample(own, pick.randrange(len(own) // 2 + 1))
-        expected = [due for due in own if due not in dropped and theirs.next(due - 1) != due]
+        added = [due + pick.choice((0, 1, 60)) for due in pick.sample(own[:-1], min(len(own) // 2, pick.randrange(9)))]
+        everyone = sorted({*own, *(due for due in added if due <= own[-1])})
+        expected = [due for due in everyone if due not in dropped and theirs.next(due - 1) != due]
         exceptions = f"\nEXRULE:{other.text.partition('RRULE:')[2]}" + f"\nEXDATE:{write(dropped)}" * bool(dropped)
-        assert not expected or list_until(rule.text + exceptions, own[-1]) == expected
+        dates = f"\nRDATE:{write(added)}" * bool(added)
+        assert not expected or list_until(rule.text + exceptions + dates, own[-1]) == expected
     except BadSchedule:
         return  # as it occurs too rarely
 
@@ -260,6 +270,26 @@ def test_an_exception_is_left_in_one_jump():
     )
     assert rule.next(instant("2026-06-05T23:59:59")) == instant("2026-06-08T00:00:00")
     assert rule.next(instant("2026-06-08T08:59:59")) == instant("2026-06-08T10:00:00")
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_a_date_in_a_long_exception_ends_nothing(seed):
+    """Minute by minute, over a week and a half that begins on a Monday."""
+    pick = random.Random(seed)
+    start, names = int(instant("2026-11-30T00:00:00")), ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+    days, hours = pick.sample(range(7), pick.randrange(1, 6)), pick.sample(range(24), pick.randrange(1, 24))
+    dates = [start + pick.randrange(15_000) * 60 + pick.choice((0, 30)) for _ in range(pick.randrange(1, 9))]
+    text = f"DTSTART:20261130T000000Z\nRRULE:FREQ=MINUTELY\nRDATE:{write(dates)}"
+    text += f"\nEXRULE:FREQ=MINUTELY;BYDAY={','.join(names[day] for day in days)}"
+    text += f"\nEXRULE:FREQ=MINUTELY;BYHOUR={','.join(map(str, hours))}"
+
+    def is_cancelled(due):
+        minute = (due - start) // 60
+        return due % 60 == 0 and (minute // 1440 % 7 in days or minute // 60 % 24 in hours)
+
+    candidates = sorted({*range(start, start + 15_000 * 60, 60), *dates})
+    assert list_until(text, start + 15_000 * 60 - 1) == [due for due in candidates if not is_cancelled(due)]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,6 @@ class Evaluator(ABC):
         """
         return False
 
-    def find_uncovered(self, due: int) -> int | None:
-        """Return the first instant after `due` that the rule may not cover; None if the search gives up."""
+    def find_uncovered(self, due: int) -> int:
+        """Return the first instant after `due` that the rule may not cover; `LAST` if the search gives up."""
         return due + 1

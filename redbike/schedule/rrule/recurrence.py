@@ -78,8 +78,9 @@ class Recurrence:
         self._exrules = [_make_evaluator(rule, self.start.wall, self.zone, share) for rule in self.exrules]
         self._only = self._rules[0] if len(self._rules) == 1 and not self.dates else None
         self._has_exceptions = bool(self._exrules or self.exdates)
-        # These cancel every occurrence at the local times that match them, so the search jumps past those at once.
-        self._covering = [rule for rule in self._exrules if not self.dates and all(map(rule.covers, self._rules))]
+        # These cancel what the rules have at the local times that match them, so the search jumps to the end of those,
+        # or to the next RDATE.
+        self._covering = [rule for rule in self._exrules if all(map(rule.covers, self._rules))]
         self._budget = _MAX_EXCLUDED // max(1, share)
         is_endless = any(rule.count is None and rule.until is None for rule in self.rules)
         if is_endless and self.next(FIRST) is None:
@@ -98,8 +99,12 @@ class Recurrence:
         if self._only is not None:
             return self._only.next(after)
         found = [due for due in (rule.next(after) for rule in self._rules) if due is not None]
+        return min(found + self._find_date(after), default=None)
+
+    def _find_date(self, after: int) -> list[int]:
+        """Return the first RDATE after `after`, if there is one."""
         place = bisect_right(self.dates, after)
-        return min(found + self.dates[place : place + 1], default=None)
+        return self.dates[place : place + 1]
 
     def _skip_exceptions(self, due: int | None) -> int | None:
         """Return the first candidate from `due` on that no exception cancels."""
@@ -108,8 +113,8 @@ class Recurrence:
             rule = next((rule for rule in self._exrules if rule.occurs_at(due)), None)
             if rule is None and due not in self.exdates:
                 return due
-            clear = rule.find_uncovered(due) if rule in self._covering else due + 1
-            before, due = due, None if clear is None else self._find_candidate(clear - 1)
+            clear = min([rule.find_uncovered(due), *self._find_date(due)]) if rule in self._covering else due + 1
+            before, due = due, self._find_candidate(clear - 1)
             budget -= 3 if due is not None and due - before > SPARSE else 1
         return None
 

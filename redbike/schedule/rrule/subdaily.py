@@ -20,6 +20,8 @@ _NEW_DAY = 50  # steps; the cost of counting the seconds of a day of a new shape
 class SubdailyEvaluator(Evaluator):
     """Evaluates a rule of hours, minutes or seconds: periods are elapsed time, and local times filter them."""
 
+    _covered = (0, 0)  # an instant, and the cached answer of `find_uncovered` for all instants in between
+
     def __init__(self, rule: Rule, start: int, zone: Offsets, share: int) -> None:
         self._rule = rule
         self._zone = zone
@@ -98,8 +100,14 @@ class SubdailyEvaluator(Evaluator):
             return False
         return set(other._offsets) <= set(self._offsets)
 
-    def find_uncovered(self, due: int) -> int | None:
-        """Return the first instant from `due` on whose local time does not match; None if the search gives up."""
+    def find_uncovered(self, due: int) -> int:
+        """Return the first instant from `due` on whose local time does not match; `LAST` if the search gives up."""
+        low, found = self._covered
+        if not low <= due < found:
+            low, found = self._covered = due, self._search_uncovered(due)
+        return found
+
+    def _search_uncovered(self, due: int) -> int:
         for _ in range(self._steps):
             if due > self._until:
                 return self._until + 1
@@ -109,15 +117,19 @@ class SubdailyEvaluator(Evaluator):
             if mismatch == wall:
                 return due
             due = _jump(mismatch, segment)
-        return None
+        return LAST
 
     def _find_mismatch(self, wall: int) -> int:
         """Return the first local time from `wall` on that may not match."""
-        if self._find_match(wall) != wall or self._seconds != _SIXTY:
-            return wall if self._find_match(wall) != wall else wall + 1
+        if self._find_match(wall) != wall:
+            return wall
+        if self._seconds != _SIXTY:
+            return wall + find_lowest(~(self._seconds >> wall % 60))
         day, second = divmod(wall, 86400)
         minute = second // 60
-        return day * 86400 + (minute + find_lowest(~(self._minutes >> minute))) * 60
+        if minute or self._minutes != _ALL_DAY:
+            return day * 86400 + (minute + find_lowest(~(self._minutes >> minute))) * 60
+        return (day + find_lowest(~self._days.get_mask(day, day + 366))) * 86400
 
     def _align(self, at: int) -> int:
         """Return the start of the first period that begins at the instant `at` or later."""
