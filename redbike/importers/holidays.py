@@ -45,7 +45,10 @@ def _split(events: list[Event]) -> Iterator[list[Event]]:
 def _list_days(schedule: Schedule | None, length: int, today: int) -> set[int]:
     """Return the days from `today` on of occurrences that take `length` days each."""
     days, end = set[int](), today + _AHEAD
-    for due in schedule.list_due((today - length) * 86400 - 1, end * 86400 - 1) if schedule else ():
+    due = schedule.next((today - length) * 86400 - 1) if schedule else None
+    while schedule and due is not None and due < end * 86400:
         first = int(due) // 86400
         days.update(range(max(first, today), min(first + length, end)))
+        # Others on the same day add nothing, nor do those after one that reaches the end.
+        due = schedule.next((first + 1) * 86400 - 1) if first + length < end else None
     return days

@@ -339,6 +339,23 @@ def test_a_changed_occurrence_of_a_holiday_has_its_own_days(series, change, days
     assert list_holidays(series, f"UID:7\n{change}", other) == [f"202611{day}" for day in days.split()]
 
 
+@pytest.mark.parametrize(
+    ("lines", "last"),
+    [
+        ("DTEND;VALUE=DATE:20321102\nRRULE:FREQ=SECONDLY", "20281030"),
+        ("DTEND;VALUE=DATE:20321102\nRRULE:FREQ=DAILY", "20281030"),
+        ("RRULE:FREQ=SECONDLY;UNTIL=20261104T120000Z", "20261104"),
+        ("DTEND;VALUE=DATE:20261104\nRRULE:FREQ=SECONDLY;UNTIL=20261104T120000Z", "20261105"),
+    ],
+)
+@pytest.mark.timeout(20)
+def test_a_holiday_that_comes_too_often_takes_no_longer(lines, last):
+    days = list_holidays(f"{DAY}{lines}")
+    assert (days[0], days[-1]) == ("20261102", last)
+    first, final = (date.fromisoformat(day) for day in (days[0], days[-1]))
+    assert len(days) == (final - first).days + 1
+
+
 def test_a_calendar_without_holidays_is_refused():
     with pytest.raises(BadConfig, match="it has no all-day event in the next two years"):
         list_holidays("UID:5\nDTSTART:20261111T090000Z")
