@@ -28,6 +28,8 @@ def format_cron(cron: Any) -> str:
     Raise `BadSchedule` if no expression of Redbike has the same days and times, or the zone has no IANA name.
     """
     written = " ".join(cron.expressions)
+    if any("*" in values and values != _ANY for values in cron.expanded):
+        raise BadSchedule(f"bad schedule {quoted(written)} of a croniter: '*' must stand alone in its field")
     for text in (written, " ".join(_list_fields(cron))):
         try:
             fields = parse_expression(text, "")

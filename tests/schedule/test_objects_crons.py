@@ -15,11 +15,11 @@ from redbike.schedule.parser import parse
 
 START = datetime(2030, 1, 15, 9, 37, 15, tzinfo=UTC)
 VALUES = (
-    ("*", "*/7", "0", "5,35", "10-50/15", "h", "h/15", "r(0-29)"),
+    ("*", "*/7", "0", "5,35", "*,5", "10-50/15", "h", "h/15", "r(0-29)"),
     ("*", "*/6", "3", "8-17", "22-2", "h(0-3)"),
     ("*", "?", "1", "*/10", "13,27", "l", "15w", "1,l", "h"),
     ("*", "*/3", "2", "jan-mar", "nov-feb"),
-    ("*", "?", "1", "mon-fri", "*/2", "0,7", "5#2", "l3", "sat-mon", "h"),
+    ("*", "?", "1", "mon-fri", "*/2", "0,7", "5#2", "l3", "sat-mon", "h", "mon,*"),
     ("*/20", "0", "7,8"),
     ("*", "2030-2035", "2031/2"),
 )
@@ -102,6 +102,8 @@ def test_hashed_values_are_those_of_its_hash_id_not_of_the_job():
         (croniter("0 0 1 * 5#2"), "no cron expression has the same days"),
         (croniter("0 0 15w * 1"), "no cron expression has the same days"),
         (croniter("0 0 * * *", START.astimezone(timezone(timedelta(hours=2)))), "has no IANA name"),
+        (croniter("*,5 3 * * *"), r"bad schedule '\*,5 3 \* \* \*' of a croniter: '\*' must stand alone"),
+        (croniter("0 3 1 * mon,*"), r"'\*' must stand alone in its field"),
     ],
 )
 def test_what_no_expression_says_is_refused(cron, said):
