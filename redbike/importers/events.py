@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from redbike.errors import BadSchedule, quoted
 from redbike.importers.calendar import MICROSOFT, RULES, Calendar, Event
+from redbike.importers.local_days import cut_until, find_local_day
 from redbike.importers.vtimezones import ZoneNames
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import MAX_TEXT, join_words
@@ -22,7 +23,6 @@ from redbike.schedule.zones import find_zone, resolve
 from redbike.text.printable import cut
 
 _MOST = 100  # occurrences that one date may exclude
-_UNTIL = re.compile(r"(UNTIL=\d{8})T\d{6}Z?", re.IGNORECASE)
 _SLUG = 40  # characters of a summary in the id of a job
 _MOST_NAMED = 3  # dates without an effect that are named of an event
 
@@ -148,7 +148,7 @@ class _Series:
         start = self._resolve(master.start, moment)
         self._rules = [str(line) for line in master.lines if line.name in RULES]
         if self._is_date:
-            self._rules = [_UNTIL.sub(r"\1", rule) for rule in self._rules]
+            self._rules = [cut_until(rule, find_zone(self._timezone)) for rule in self._rules]
         if self._rules:
             self._plain = parse("\n".join((str(make_start(self._timezone, self._wall)), *self._rules)))
         # By the standard, the first occurrence is there even if the rule does not have it.
@@ -224,12 +224,12 @@ class _Series:
 
     def _expand(self, line: Line, moment: Moment) -> Iterator[int]:
         """Yield when the occurrences are that a line means: one instant, or for a date those of that day."""
+        zone = find_zone(self._timezone)
         if self._is_date:
-            yield resolve(moment.wall // 86400 * 86400, find_zone(self._timezone))
+            yield resolve(find_local_day(moment, zone) * 86400, zone)
         elif not moment.is_date:
             yield self._resolve(line, moment)
         else:
-            zone = find_zone(self._timezone)
             yield from self._list_day(resolve(moment.wall, zone), resolve(moment.wall + 86400, zone))
 
     def _list_day(self, begin: int, end: int) -> list[int]:

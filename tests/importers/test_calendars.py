@@ -110,6 +110,13 @@ def test_these_instants_are_those_of_the_package(name):
         # Days are midnight, until the end of the last one.
         ([f"{DAY}RRULE:FREQ=DAILY;UNTIL=20261104T000000Z"], "1101T2300 1102T2300 1103T2300"),
         ([f"{DAY}RRULE:FREQ=DAILY", "UID:one\nRECURRENCE-ID:20261103T000000Z\nSTATUS:CANCELLED"], None),
+        # An instant in UTC means the day that it begins or is in there, as some calendars write it.
+        ([f"{DAY}RRULE:FREQ=DAILY;UNTIL=20261103T230000Z"], "1101T2300 1102T2300 1103T2300"),
+        ([f"{DAY}RRULE:FREQ=DAILY;UNTIL=20261104T225959Z"], "1101T2300 1102T2300 1103T2300"),
+        ([f"{DAY}RRULE:FREQ=DAILY;UNTIL=20261104T235959Z"], "1101T2300 1102T2300 1103T2300"),
+        ([f"{DAY}RRULE:FREQ=DAILY;UNTIL=99991231T233000Z"], "1101T2300 1102T2300 1103T2300 1104T2300"),
+        ([f"{DAY}RRULE:FREQ=DAILY\nEXDATE:20261102T230000Z"], None),
+        ([f"{DAY}RRULE:FREQ=DAILY", "UID:one\nRECURRENCE-ID:20261102T230000Z\nSTATUS:CANCELLED"], None),
         (["UID:one\nDTSTART:20261102T090000"], "1102T0800"),
         # Clocks change on 28 March: the start is in the gap, but those before it are not.
         (
