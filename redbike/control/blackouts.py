@@ -6,14 +6,14 @@ from typing import Any
 
 from redbike.config.settings import Settings
 from redbike.control.operator import check_reason, name_operator
-from redbike.errors import BadConfig, BadSchedule
+from redbike.errors import BadConfig, BadSchedule, quoted
 from redbike.loop.blackouts import begin_named
 from redbike.loop.host_jobs import list_others
 from redbike.loop.resuming import resume
 from redbike.schedule.clock import format_length
 from redbike.schedule.moments import parse_duration
 from redbike.schedule.objects import ScheduleLike, check_schedule, format_schedule
-from redbike.schedule.parser import parse
+from redbike.schedule.parser import is_hashed, parse
 from redbike.schedule.windows import check_recurring, find_window
 from redbike.store.blackouts import LONGEST, OF_JOB, OF_QUEUE, Blackout
 from redbike.store.patterns import Steered
@@ -40,7 +40,10 @@ def check_blackout(
     check_reason(reason or "")
     seconds = read_length(lasting)
     check_schedule(every, None)
-    schedule = parse(format_schedule(every, timezone), timezone, anchor=now)
+    given = format_schedule(every, timezone)
+    schedule = parse(given, timezone, anchor=now)
+    if is_hashed(given):
+        raise BadSchedule(f"bad schedule {quoted(given)}: H is not allowed in a blackout, as several jobs may share it")
     check_recurring(schedule, now)
     find_window(schedule, seconds, now)  # raises if it would never open
     text = stored.every if stored and schedule.is_stored_as(stored.every) else schedule.text

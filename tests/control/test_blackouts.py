@@ -192,6 +192,7 @@ BAD = [
     ({"every": "AT:4000000000", "lasting": "1h"}, BadSchedule, "'AT:4000000000'"),
     ({"every": "DTSTART:20200101T000000Z\nRRULE:FREQ=DAILY;COUNT=2", "lasting": "1h"}, BadSchedule, "again and again"),
     ({"every": "AFTER:job:A", "lasting": "1h"}, BadSchedule, "again and again"),
+    ({"every": "H 3 * * *", "lasting": "1h"}, BadSchedule, "'H 3 * * *': H is not allowed in a blackout"),
     ({"every": "EVERY:1h@0", "lasting": "1h"}, BadSchedule, "'EVERY:1h@0' for 1 h: it would never end"),
     ({"every": "* * * * *", "lasting": "2m"}, BadSchedule, "it would never end"),
     ({"every": "@daily", "lasting": "x"}, BadConfig, "'x'"),
