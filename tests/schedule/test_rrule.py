@@ -317,7 +317,7 @@ def test_a_date_in_a_long_exception_ends_nothing(seed):
         ("DTSTART:20260101T000000Z\nRRULE:FREQ=DAILY;COUNT=1\nEXDATE:20260101T000000Z", [None]),
         # A date without time is a midnight, and so are its exceptions.
         (
-            "DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=DAILY;COUNT=3\nEXDATE;VALUE=DATE:20260102",
+            "DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=DAILY;BYMINUTE=0;COUNT=3\nEXDATE;VALUE=DATE:20260102",
             ["2026-01-01", "2026-01-03", None],
         ),
         (

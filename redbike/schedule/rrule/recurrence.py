@@ -61,11 +61,16 @@ class Recurrence:
         lines = [parse_line(line) for line in unfold(text)]
         self.timezone, self.start, others = _read_start(lines, timezone, anchor, zones)
         self.zone = zones(self.timezone)
-        others = [_add_times(line) for line in others] if self.start.is_date else others
+        self.rules = [parse_rule(line) for line in others if line.name == "RRULE"]
+        if self.start.is_date:
+            # Of runs at other times, the midnight of a date would cancel none of that day.
+            has_times = any(
+                each.freq >= HOURLY or any((*each.hours, *each.minutes, *each.seconds)) for each in self.rules
+            )
+            others = [line if has_times and line.name == "EXDATE" else _add_times(line) for line in others]
         self.text = "\n".join(map(str, (make_start(self.timezone, self.start.wall), *others)))
         if len({line.tzid for line in others}) > MAX_ZONES:
             raise BadSchedule(f"bad rule {quoted(text)}: it has more than {MAX_ZONES} time zones")
-        self.rules = [parse_rule(line) for line in others if line.name == "RRULE"]
         self.exrules = [parse_rule(line) for line in others if line.name == "EXRULE"]
         self.dates = sorted(_parse_dates("RDATE", others, self.zone, zones))
         self.exdates = _parse_dates("EXDATE", others, self.zone, zones)
@@ -170,5 +175,5 @@ def _parse_instants(line: Line, zone: Offsets, zones: Callable[[str], Offsets]) 
     zone = zones(line.tzid) if line.tzid else zone
     for moment in parse_moments(line):
         if moment.is_date:
-            raise BadSchedule(f"bad rule: each date in {quoted(str(line))} needs a time, as DTSTART has one")
+            raise BadSchedule(f"bad rule: each date in {quoted(str(line))} needs a time, as its runs have one")
         yield moment.wall if moment.is_utc else resolve(moment.wall, zone)
