@@ -170,9 +170,10 @@ def _describe_rule_days(rule: Rule, start: datetime) -> str:
         )
     if rule.months:
         parts.append(f"in {join_words(MONTHS[month - 1] for month in rule.months)}")
+    parts = parts or [_describe_start_days(rule, start)]
     if rule.wkst and (rule.weeks or (rule.freq == WEEKLY and (rule.interval > 1 or rule.setpos))):
         parts.append(f"of weeks that begin on {MONDAY_FIRST[rule.wkst]}")
-    return " ".join(parts) or _describe_start_days(rule, start)
+    return " ".join(parts)
 
 
 def _describe_start_days(rule: Rule, start: datetime) -> str:

@@ -99,6 +99,10 @@ SINCE = "from Tuesday, 2 September 1997 at 09:00 on, America/New_York time."
         ),
         (START + "FREQ=YEARLY;BYWEEKNO=1;BYDAY=MO", f"Every year, on Monday in week 1, at 09:00, {SINCE}"),
         (START + "FREQ=MONTHLY;BYDAY=1MO", f"Every month, on the 1st Monday, at 09:00, {SINCE}"),
+        (
+            START + "FREQ=WEEKLY;INTERVAL=2;WKST=SU",
+            f"Every 2 weeks, on Tuesday of weeks that begin on Sunday, at 09:00, {SINCE}",
+        ),
         (START + "FREQ=DAILY;INTERVAL=2;WKST=SU", f"Every 2 days, at 09:00, {SINCE}"),
         (START + "FREQ=WEEKLY;WKST=SU", f"Every week, on Tuesday, at 09:00, {SINCE}"),
         (START + "FREQ=HOURLY;BYSECOND=5,10", f"Every hour, at minute 0 at seconds 5 and 10, {SINCE}"),
