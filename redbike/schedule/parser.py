@@ -80,7 +80,7 @@ _EXDATE_SIZE = 16  # bytes of a date and time, with its comma
 _RULE = re.compile(r"RRULE|FREQ=|^(DTSTART|RDATE)", re.ASCII | re.IGNORECASE)
 _BLANKS = " \t\r\n"
 _UNANCHORED = re.compile(r"(?!.*dtstart).*freq=", re.IGNORECASE | re.DOTALL)
-_HASHED = re.compile(r"(?:^|^all:|[\s,])h(?![a-z])", re.IGNORECASE)
+_HASHED = re.compile(r"(?:^|^all:|[\s,]|\\n)h(?![a-z])", re.IGNORECASE)
 _CRON_ZONE = re.compile(r"CRON_TZ=(\S+)\s+", re.IGNORECASE)
 
 

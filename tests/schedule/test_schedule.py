@@ -221,7 +221,7 @@ def test_only_what_others_make_due_is_a_follower():
 
 def test_parsed_schedules_are_kept():
     assert parse("*/5 * * * *", jobid="a", anchor=1.0) is parse("*/5 * * * *", jobid="b", anchor=2.0)
-    for text in ("H * * * *", "ALL:H * * * *"):
+    for text in ("H * * * *", "ALL:H * * * *", "\\nH * * * *", "all:\\NH * * * *"):
         assert parse(text, jobid="a").text != parse(text, jobid="c").text
 
 
