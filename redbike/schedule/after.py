@@ -19,7 +19,6 @@ ENDINGS = {
 }
 ONCE = "once:"
 _ONCE = re.compile(ONCE + r"\d{1,12}(\.\d{1,6})?", re.ASCII)
-_BLANKS = re.compile(r"(?<!\\)((?:\\\\)*) *, *")  # about a comma that is not of an id
 
 
 class After(Keyword):
@@ -45,7 +44,8 @@ class After(Keyword):
         whole = quoted(f"{cls.keyword}{rest}")
         if CONTROL.search(rest):
             raise BadSchedule(f"bad schedule {whole}: control characters are not allowed")
-        names, *endings = filter(None, _split(_BLANKS.sub(r"\1,", rest.strip()), " ")) if rest.strip() else ("",)
+        listed = ",".join(map(_strip_blanks, _split(rest.strip(), ",")))
+        names, *endings = filter(None, _split(listed, " ")) if listed else ("",)
         once = endings.pop()[len(ONCE) :] if endings and _ONCE.fullmatch(endings[-1]) else ""
         ending = endings[0].lower() if endings else "ok"
         if len(endings) > 1 or ending not in ENDINGS:
@@ -94,6 +94,13 @@ def _split(text: str, separator: str) -> list[str]:
             parts[-1] += character
         is_escaped = character == "\\" and not is_escaped
     return parts
+
+
+def _strip_blanks(text: str) -> str:
+    """Return `text` without the blanks at its ends that have no backslash before them."""
+    bare = text.strip(" ")
+    is_escaped = (len(bare) - len(bare.rstrip("\\"))) % 2
+    return f"{bare} " if is_escaped and text.endswith(" ") else bare
 
 
 class Group(After):

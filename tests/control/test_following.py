@@ -65,6 +65,7 @@ def fail(jobid, until=99):
         ("AFTER:a,b,a OK", "AFTER:a,b"),
         ("AFTER:extract:etl Failed", "AFTER:extract:etl failed"),
         (r"AFTER:two\ words,a\,b,back\\slash any", r"AFTER:two\ words,a\,b,back\\slash any"),
+        (r"AFTER:a\  ,  b\\  ,c", r"AFTER:a\ ,b\\,c"),
         ("AFTER:für:etl", "AFTER:für:etl"),
         ("AFTER:a, b failed once:1767582000.5", "AFTER:a,b failed once:1767582000.5"),
         ("AFTER:once:5", "AFTER:once:5"),

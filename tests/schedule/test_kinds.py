@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
+from redbike.schedule.after import After
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Every
 from redbike.schedule.moments import END_OF_TIME, parse_timestamp
 from redbike.schedule.parser import parse
 from tests.cases import instant
+from tests.schedule.cost import is_short, measure
 from tests.schedule.walk import runs
 
 NOON = instant("2026-06-01T12:00:00")
@@ -138,3 +140,10 @@ def test_at_comes_once_also_as_redis_keeps_it(text):
     due = float(f"{schedule.next(0):.6f}")
     assert due == pytest.approx(float(text.removeprefix("AT:")), abs=1e-6)
     assert schedule.next(due) is None
+
+
+def test_blanks_behind_an_id_cost_next_to_nothing():
+    found = []
+    costs = (measure(lambda: found.append(After.parse(f"a{' ' * 20_000}ok", "UTC", 0.0))) for _ in range(3))
+    assert any(map(is_short, costs))
+    assert found[0].text == "AFTER:a"
