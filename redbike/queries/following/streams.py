@@ -23,7 +23,7 @@ class Stream(Schedule):
         self._after = max([after, *firsts])
         if base is not None:
             self.text, self.timezone, self.allows_pause = base.text, base.timezone, base.allows_pause
-            self.period, self.anchor, self.runs_once = base.period, base.anchor, base.runs_once
+            self.period, self.runs_once = base.period, base.runs_once
         else:
             self.text, self.never_runs = "", not firsts
 
@@ -59,7 +59,7 @@ class Latest(Schedule):
         self.text, self._parents = text, parents
         self.allows_pause = bool(parents) and all(parent.allows_pause for parent in parents)
         if len(parents) == 1:
-            self.period, self.anchor = parents[0].period, parents[0].anchor
+            self.period = parents[0].period
         self._first = _find_latest(waits_for, now - JUST_BEFORE, now)
         self._last: tuple[float, float | None] | None = None  # parents that share a parent ask it the same again
 
