@@ -25,8 +25,8 @@ def find_shard(jobid: str, number: int) -> int:
 
     Each shard has a range of the slots. The rest of a division by their number would be no good: of ids that differ in
     a few digits, the last bits of CRC16 are often the same. Of an id with text in braces, only that text counts, as in
-    a key: so jobs can be kept together. Without braces, what stands before an ``@`` counts: a job for every host and
-    the occurrences of a backfill are where their job is.
+    a key: so jobs can be kept together. Without braces, what stands before an ``@`` counts, unless that is its first
+    character: a job for every host and the occurrences of a backfill are where their job is.
     """
     slot = crc_hqx(_find_tag(jobid).encode(errors="surrogateescape"), 0) % SLOTS
     return slot * number // SLOTS
@@ -38,4 +38,4 @@ def _find_tag(jobid: str) -> str:
     end = jobid.find("}", begin + 1)
     if begin >= 0 and end > begin + 1:
         return jobid[begin + 1 : end]
-    return jobid.partition(AT)[0] or jobid
+    return jobid[:1] + jobid[1:].partition(AT)[0]

@@ -7,6 +7,7 @@ import pytest
 from redbike import BadConfig, BadSchedule, Redbike
 from redbike.errors import Unreachable
 from redbike.loop.alerts.late import find_late
+from redbike.store.backfill import make_jobid
 from redbike.store.links import Links
 from redbike.store.sharded.mail import deliver
 from tests.verbs import Telling
@@ -215,6 +216,14 @@ def test_a_backfill_that_would_leave_a_follower_behind_is_refused(farm):
     bike.unset(far)
     bike.cancel(parent)
     assert bike.backfill(parent, farm.now - 7200, farm.now, again=True).followers == [near]
+
+
+def test_the_occurrences_of_a_backfill_end_in_the_shard_of_their_job(farm):
+    for jobid in ("load:A", "@all:A"):
+        farm.bike.set(jobid, "0 * * * *")
+        dues = farm.bike.backfill(jobid, farm.now - 7200, farm.now, at_once=2).dues
+        assert farm.dispatch() == [make_jobid(jobid, due) for due in dues]
+        assert farm.bike.tell(jobid)["last_backfill"]["done"] == len(dues) == 2
 
 
 def test_fsck_finds_what_the_shard_of_a_parent_does_not_know(farm):

@@ -24,6 +24,8 @@ def test_it_is_the_slot_that_a_key_of_this_name_would_have(jobid, number):
         ("backup:A@all", "backup:A@web1"),
         ("backup:A", "backup:A@2026-11-27T03:00:00Z"),
         ("backup:A@web1", "backup:A@web1@2026-11-27T03:00:00.5Z"),
+        ("@backup:A", "@backup:A@2026-11-27T03:00:00Z"),
+        ("@backup:A@all", "@backup:A@web1"),
         ("\x1dbatch", "batch"),  # a group, and a job of the same name
     ],
 )
