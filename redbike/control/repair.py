@@ -26,7 +26,7 @@ from redbike.store.inspection.fsck import (
     repair_limits,
 )
 from redbike.store.inspection.hosts import list_bad_hosts, repair_hosts
-from redbike.store.inspection.jobs import check_job, find_bad_jobs, inspect_jobs
+from redbike.store.inspection.jobs import check_job, find_bad_jobs, inspect_jobs, list_astray
 from redbike.store.inspection.listing import EXPIRES, FORGOTTEN, MEMBERS, Listing, find_wrong_types, list_all
 from redbike.store.store import Store
 from redbike.store.upkeep import Rewind
@@ -61,6 +61,8 @@ class Repair:
         rewinds = self.store.rewinds.list_all()
         for page in find_bad_jobs(self.store, listing):
             yield from self._repair_jobs(page, listing)
+        for line in list_astray(self.store, listing):
+            yield f"{line} -- not repaired: redbike shards move --to=N brings it to its shard of N", False
         yield from self._repair_rewinds(rewinds)
         # Only now does each job have the run that it should have.
         for found in list(find_bad_tags(self.store, listing)):

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from redbike.store.blackouts import BlackoutState
 from redbike.store.inspection.hosts import list_bad_hosts
-from redbike.store.inspection.jobs import check_entries, check_job, find_bad_jobs, inspect_jobs
+from redbike.store.inspection.jobs import check_entries, check_job, find_bad_jobs, inspect_jobs, list_astray
 from redbike.store.inspection.listing import Listing, find_wrong_types, list_all
 from redbike.store.namespace import PAGE, split
 from redbike.store.questions import TagState
@@ -56,6 +56,7 @@ def fsck(store: Store) -> Iterator[str]:
         for state in page:
             for problem in check_job(looked_at.get(state.jobid, state)):
                 yield f"{state.jobid!r}: {problem}"
+    yield from list_astray(store, listing)
     for tag in find_bad_tags(store, listing):
         yield f"the tag {tag.tag!r}: {'; '.join(check_tag(tag))}"
     for subject, problems in list_bad_limits(store, listing):

@@ -88,6 +88,17 @@ def check_job(state: JobState) -> Iterator[str]:
         yield from _check_place(state)
 
 
+def list_astray(store: Store, listing: Listing) -> Iterator[str]:
+    """Yield a line for each job of a shard whose id names another one: there it is looked for, and not found."""
+    whole, ours = store.whole, store.keys.prefix
+    homes = ((jobid, whole.find_shard(jobid).keys.prefix) for jobid in listing.jobs if len(whole.shards) > 1)
+    for page in split((each for each in homes if each[1] != ours), PAGE):
+        found = store.questions.read_schedules([jobid for jobid, _ in page])
+        for (jobid, home), (schedule, _) in zip(page, found, strict=True):
+            if schedule is not None:
+                yield f"{jobid!r}: it is in the shard {ours}, but its id names {home}"
+
+
 def list_places(state: JobState) -> list[str]:
     """List the places where the job is."""
     found = {

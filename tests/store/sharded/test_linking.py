@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from redbike import BadConfig, BadSchedule, Redbike
+from redbike.control.moving import Mover
 from redbike.errors import Unreachable
 from redbike.loop.alerts.late import find_late
 from redbike.store.backfill import make_jobid
@@ -240,6 +241,23 @@ def test_fsck_finds_what_the_shard_of_a_parent_does_not_know(farm):
     assert list(bike.fsck()) == []
     farm.run(parent)
     assert [farm.dispatch(), farm.dispatch()] == [[near], [far]]
+
+
+def test_fsck_finds_a_job_in_a_shard_that_its_id_does_not_name(farm):
+    jobid, other = farm.name(1, 0)
+    farm.bike.set(other, "EVERY:1h")
+    wrong, right = (farm.bike.store.shards[number].keys.prefix for number in (0, 1))
+    store = farm.bike.store.shards[0]
+    store.client.hset(store.keys.schedules, jobid, "EVERY:1h")
+    store.client.hset(store.keys.statuses, jobid, f"TML:{farm.now:.0f}")
+    store.client.zadd(store.keys.timeline, {jobid: farm.now + 60})
+    line = f"{jobid!r}: it is in the shard {wrong}, but its id names {right}"
+    assert list(farm.bike.fsck()) == [line]
+    end = "not repaired: redbike shards move --to=N brings it to its shard of N"
+    assert list(farm.bike.repair()) == [(f"{line} -- {end}", False)]
+    for number in (8, 4):
+        Mover(store.client, farm.bike.prefix).move(number)
+    assert (list(farm.bike.fsck()), farm.bike.tell(jobid)["next_run"]) == ([], farm.now + 60)
 
 
 def test_a_follower_is_late_if_its_parent_is_wherever_that_is(farm):
