@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- take: queue → in flight, the oldest job of each turn's queue, or of the first queue after it that
 --       has one.
--- keys   schedules, statuses, timeline, queued, running, batches, leases, retry_states, control,
---        queue_limits, pauses, options, data, seen, untold, inflight, _write
+-- keys   schedules, statuses, timeline, queued, running, batches, leases, retry_states, queues,
+--        control, queue_limits, pauses, options, data, seen, untold, inflight, _write
 -- given  tag; control: the signal that the worker found when it started; repeated: whether this tag
 --        may have been served already; most: how many jobs, 0 for no others; queues, timeouts:
 --        names, and seconds for a job of each; turns: their numbers, over and over, or if strict
@@ -47,7 +47,7 @@ for i = 1, #jobs do
   local dead = home.buried and call('SISMEMBER', home.tombstones, job) == 1
   local tried = retry_state[i] and retry_state_of(retry_state[i]) or NO_RETRY
   -- An entry without a record was pushed by an older version or by hand: it counts if the job is
-  -- known and idle. 0.13.1 left one there that it stopped.
+  -- known and idle. 0.13.1 left one there that it stopped. It named no queue in the set of them.
   local free = place or call('HEXISTS', running, job) == 0
     and not (pausing and call('HEXISTS', pauses, job) == 1)
     and not (schedule == STOP and event_of(call('HGET', statuses, job)) == STP)
@@ -58,6 +58,7 @@ for i = 1, #jobs do
   alone = alone or tried.alone
   if size == most or weight > HEAVY or fit and alone and size > 0 then break end
   home.used = home.used + 1
+  if not place and not dead then change('SADD', queues, {home.name}) end
   if fit then
     local due = due_of(place) or started
     size, taken[job], kept[job] = size + 1, true, retry_state[i] or nil

@@ -39,6 +39,13 @@ def test_fsck_knows_what_0_13_1_has_left(old, caplog):
     assert list(old.fsck()) == []
 
 
+def test_a_worker_names_the_queue_that_0_13_1_has_filled(old):
+    old.set("new:A", "NOW")
+    assert old.queues() == []
+    assert old.work_one() == "due:A"
+    assert [(queue.queue, queue.waiting) for queue in old.queues()] == [("work-A", 2)]
+
+
 def test_repair_removes_the_sets_and_leaves_runs_in_flight_alone(old):
     lines = dict(old.repair())
     assert all(lines.values()), lines
