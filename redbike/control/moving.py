@@ -27,7 +27,7 @@ from redbike.store.agreement import Division, add_left
 from redbike.store.journal import Archiver
 from redbike.store.moving.copying import Copier, Report, make_key
 from redbike.store.moving.links import check_links, link
-from redbike.store.moving.lists import copy_log, copy_queue
+from redbike.store.moving.lists import check_queues, copy_log, copy_queue
 from redbike.store.moving.merged import merge
 from redbike.store.moving.rules import EMPTY
 from redbike.store.moving.shard import (
@@ -261,6 +261,7 @@ class Mover:
                     f"cannot move: {_list_some(found)} in flight; if the workers are gone, start a dispatcher, which "
                     "ends these runs, and stop it"
                 )
+        check_queues(places)
         check_links(places, number)
 
 

@@ -174,6 +174,21 @@ def test_what_cannot_be_divided_stays(world, client):
     assert list(bike.fsck()) == []
 
 
+@pytest.mark.parametrize("key", ["queued", "queues"])
+def test_what_waits_without_a_record_or_a_known_queue_is_not_left_behind(world, client, key):
+    bike = world.open(1)
+    jobids = [f"job-{number}:A" for number in range(5)]
+    for jobid in jobids:
+        bike.set(jobid, "NOW")
+    bike.pause(jobids.pop())
+    client.delete(f"{world.prefix}-{key}")
+    with pytest.raises(RedbikeError, match=r"wait in a queue.*: job-.* and 1 more; run redbike fsck --repair"):
+        world.move(4)
+    assert all(is_well for _, is_well in bike.repair())
+    world.move(4)
+    assert sorted(iter(world.open(4).work_one, None)) == jobids
+
+
 def test_groups_are_counted_anew_wherever_their_jobs_are(world):
     bike = world.open(1)
     jobs = [(f"load-{n}:A", "AT:2000000000") for n in range(6)]

@@ -4,15 +4,42 @@ import heapq
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from redbike.errors import RedbikeError
+from redbike.store.enums import Event
 from redbike.store.log import parse_entry
 from redbike.store.moving.copying import find_target
+from redbike.store.moving.shard import list_queues
 from redbike.store.namespace import PAGE, Namespace, split
 from redbike.store.records import Waiting, decode, encode
 from redbike.text.parsing import load_json
+from redbike.text.printable import name_some
 
 ENTRIES = 10_000  # that the log has at most, as lua/_log.lua says
+MOST_NAMED = 3
 Timed = tuple[float, bytes]
 Divide = Callable[[bytes], list[tuple[int, bytes]]]
+
+
+def check_queues(places: Sequence[Namespace]) -> None:
+    """Raise `RedbikeError` if jobs wait where `copy_queue` would not find them, as what 0.13.1 has left in a queue."""
+    found = [jobid for place in places for jobid in _list_unknown(place)]
+    if found:
+        raise RedbikeError(
+            "cannot move: by their status, these jobs wait in a queue, but nothing says in which one: "
+            f"{name_some(found, MOST_NAMED)}; run redbike fsck --repair first"
+        )
+
+
+def _list_unknown(place: Namespace) -> Iterator[str]:
+    """Yield the jobs that wait by their status, but have no record, or one of a queue that the set of them lacks."""
+    queues, waiting = set(list_queues(place)), f"{Event.ENQ}:"
+    names = (jobid for jobid, status in place.scan(place.keys.statuses) if status.startswith(waiting))
+    for page in split(names, PAGE):
+        records, pauses = place.ask_all(("hmget", place.keys.queued, page), ("hmget", place.keys.pauses, page))
+        for jobid, record, pause in zip(page, records, pauses, strict=True):
+            home = Waiting.parse(decode(record))
+            if pause is None and (home is None or home.queue not in queues):
+                yield jobid
 
 
 def copy_queue(name: str, sources: Sequence[Namespace], targets: Sequence[Namespace]) -> None:
