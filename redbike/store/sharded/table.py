@@ -28,6 +28,7 @@ from redbike.store.sharded.routes import (
     union,
 )
 from redbike.store.sharded.steering import sign_off, told
+from redbike.text.parsing import is_number
 
 _OF = attrgetter("jobid")
 _FIRST = itemgetter(0)
@@ -78,6 +79,12 @@ def _join_renewed(answers: Any) -> tuple[bool, bool]:
 def _find_told(field: str) -> str:
     """Return the job in a field of the outbox, which has a tag before it."""
     return field.partition(" ")[2]
+
+
+def _get_failed(record: Any) -> float:
+    """Return when a run failed; 0.0 if its record is damaged."""
+    failed = record.get("failed")
+    return failed if is_number(failed) else 0.0
 
 
 def _any(answers: Any) -> bool:
@@ -207,8 +214,8 @@ TABLE: dict[str, dict[str, Route]] = {
         "read_runs": paging.read_runs,
         "read_runs_of_many": paging.read_runs_of_many,
         "read_failures": paging.read_failures,
-        "list_failures": everywhere(merging.merge_sorted(itemgetter("failed"))),
-        "list_failures_between": everywhere(lambda lists: sorted(concat(lists), key=itemgetter("failed"))),
+        "list_failures": everywhere(merging.merge_sorted(_get_failed)),
+        "list_failures_between": everywhere(lambda lists: sorted(concat(lists), key=_get_failed)),
         "find_dead": paging.find_dead,
     },
     "events": {"listen": merging.listen},

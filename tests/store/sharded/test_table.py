@@ -1,6 +1,7 @@
 """The table of routes: each method of a store has one, or belongs to what serves one shard."""
 
 import inspect
+import json
 
 import pytest
 
@@ -77,3 +78,22 @@ def test_of_the_runs_in_flight_of_all_shards_the_oldest_are_listed(client, prefi
     for most in (100, 3):
         flights, number = bike.store.questions.list_in_flight(most)
         assert ([each.jobid for each in flights], number) == (jobids[:most], 8)
+
+
+def keep_failures(client, prefix, jobids):
+    """Keep failures of one instant; the store of all shards."""
+    store = Redbike(RoundRobin("A"), prefix, client, shards=4).store
+    for jobid in jobids:
+        keys = store.find_shard(jobid).keys
+        client.zadd(keys.failure_times, {jobid: 1000.0})
+        client.hset(keys.failures, jobid, json.dumps({"jobid": jobid, "failed": 1000.0}))
+    return store
+
+
+@pytest.mark.parametrize("failed", ["", ', "failed": "x"', ', "failed": null', f', "failed": 1{"0" * 400}'])
+def test_a_damaged_failure_hides_no_other_one(client, prefix, failed):
+    jobids = [f"{number}:A" for number in range(8)]
+    store = keep_failures(client, prefix, jobids)
+    client.hset(store.find_shard("3:A").keys.failures, "3:A", f'{{"jobid": "3:A"{failed}}}')
+    for found in (store.past.list_failures(), store.past.list_failures_between(900.0, 1100.0, 100)):
+        assert sorted(each["jobid"] for each in found) == jobids
