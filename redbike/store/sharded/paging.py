@@ -7,8 +7,8 @@ from typing import Any
 
 from redbike.store.cursors import Cursor, make_bad_cursor
 from redbike.store.history import PastRun
-from redbike.store.namespace import split
-from redbike.store.past_runs import ROWS, Dead, FailurePage, RunPage
+from redbike.store.namespace import Entry, split
+from redbike.store.past_runs import ROWS, Dead, Failure, FailurePage, RunPage
 from redbike.store.records import decode, encode
 from redbike.store.sharded.missing import ask_each
 from redbike.store.sharded.routes import Ask, Given, Named, Shards, chain_all, same
@@ -91,11 +91,15 @@ def read_failures(shards: Shards, ask: Ask, given: Given, named: Named) -> Failu
     """Return the newest failures of all shards, before an entry."""
     pages: list[FailurePage] = list(ask_each(shards, lambda shard: ask(shard)(*given, **named)))
     rows = given[1]
-    order = heapq.merge(*(page.failures for page in pages), key=lambda each: each.failed, reverse=True)
+    order = heapq.merge(*(page.failures for page in pages), key=_locate, reverse=True)
     found = list(islice(order, rows))
     is_more = any(page.following for page in pages) or sum(len(page.failures) for page in pages) > rows
-    last = (found[-1].failed, encode(found[-1].jobid)) if is_more and found else None
-    return FailurePage(found, sum(page.total for page in pages), last)
+    return FailurePage(found, sum(page.total for page in pages), _locate(found[-1]) if is_more and found else None)
+
+
+def _locate(failure: Failure) -> Entry:
+    """Return where a failure stands in the order of all: a page begins before it."""
+    return failure.failed, encode(failure.jobid)
 
 
 def find_dead(shards: Shards, ask: Ask, given: Given, named: Named) -> Dead:

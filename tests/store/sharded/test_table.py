@@ -97,3 +97,13 @@ def test_a_damaged_failure_hides_no_other_one(client, prefix, failed):
     client.hset(store.find_shard("3:A").keys.failures, "3:A", f'{{"jobid": "3:A"{failed}}}')
     for found in (store.past.list_failures(), store.past.list_failures_between(900.0, 1100.0, 100)):
         assert sorted(each["jobid"] for each in found) == jobids
+
+
+def test_the_pages_of_failures_of_one_instant_have_each_of_them_once(client, prefix):
+    jobids = [f"{number:02}:A" for number in range(40)]
+    past, last, found = keep_failures(client, prefix, jobids).past, None, []
+    while not found or last:
+        page = past.read_failures(last, 7)
+        found += [each.jobid for each in page.failures]
+        last = page.following
+    assert found == jobids[::-1]
