@@ -16,8 +16,9 @@ from redbike.connection.refusals import translate_errors
 from redbike.errors import RedbikeError, Unreachable
 from redbike.store.blackouts import OF_QUEUE
 from redbike.store.records import decode
-from redbike.store.sharded.routes import Ask, Given, Merge, Named, Route, Shards, any_one, tell_all, try_each
+from redbike.store.sharded.routes import Ask, Given, Merge, Named, Route, Shards, any_one, nothing, tell_all, try_each
 from redbike.store.store import Store
+from redbike.store.tokens import UnknownToken
 from redbike.store.workers import KEPT
 
 NEWER = 1e-6  # seconds between two notes, at least
@@ -51,6 +52,29 @@ def told(kind: str, merge: Merge, get_name: Callable[[Any], str] = str) -> Route
         return tell_all(merge)(shards, tell, given, named)
 
     return route
+
+
+_REMOVED = told("token", nothing)
+
+
+def remove_token(shards: Shards, ask: Ask, given: Given, named: Named) -> None:
+    """Remove a token in all shards: one that was away when it was added lacks it. Raise `UnknownToken` if each does."""
+    unknown = list[UnknownToken]()
+
+    def remove(shard: Store) -> Callable[..., bool]:
+        def call(*given: Any, **named: Any) -> bool:
+            try:
+                ask(shard)(*given, **named)
+            except UnknownToken as error:
+                unknown.append(error)
+                return False
+            return True
+
+        return call
+
+    _REMOVED(shards, remove, given, named)
+    if len(unknown) == len(shards):
+        raise unknown[0]
 
 
 def sign_off(shards: Shards, ask: Ask, given: Given, named: Named) -> None:

@@ -27,7 +27,7 @@ from redbike.store.sharded.routes import (
     tell_all,
     union,
 )
-from redbike.store.sharded.steering import sign_off, told
+from redbike.store.sharded.steering import remove_token, sign_off, told
 from redbike.text.parsing import is_number
 
 _OF = attrgetter("jobid")
@@ -266,7 +266,7 @@ TABLE: dict[str, dict[str, Route]] = {
     "hosts": {"read_all": everywhere(union), "read": _ONE, "note": _ONE},
     "tokens": {
         "add": told("token", nothing, lambda token: str(token.name)),
-        "remove": told("token", nothing),
+        "remove": remove_token,
         "read_all": _ONE_OF_ALL,
     },
 }

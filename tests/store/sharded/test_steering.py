@@ -8,7 +8,7 @@ from redbike.dispatcher.sharded import Dispatchers
 from redbike.store.namespace import Namespace
 from redbike.store.processes import ProcessRecord
 from redbike.store.sharded.steering import catch_up, note_end
-from redbike.store.tokens import Token
+from redbike.store.tokens import Token, UnknownToken
 from tests.loops import beside
 from tests.verbs import add_token
 from tests.waiting import wait_until
@@ -73,6 +73,17 @@ def test_a_shard_that_was_away_knows_what_all_others_know(bike, number):
         assert look(shards[number]) == look(shards[1])
         assert catch_up(shards) == [], "all of them know"
     assert list(bike.fsck()) == []
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_token_is_removed_where_it_is_though_a_shard_was_away_when_it_was_added(bike, number):
+    with Away(bike, number):
+        add_token(bike.store, "ci", "read")
+    bike.store.tokens.remove("ci")
+    assert [look(shard)[2] for shard in bike.store.shards] == [[]] * 3
+    with pytest.raises(UnknownToken, match="no such token: 'ci'"):
+        bike.store.tokens.remove("ci")
+    assert catch_up(bike.store.shards) == []
 
 
 class Gone:
