@@ -58,6 +58,7 @@ class Repair:
         if ahead := find_instant_ahead(self.store):
             self.store.timeline.advance(self.since, was_ahead=True)
             yield f"{ahead} -- repaired: it is now", True
+        yield from self._discard(self.store.links.list_bad())
         rewinds = self.store.rewinds.list_all()
         for page in find_bad_jobs(self.store, listing):
             yield from self._repair_jobs(page, listing)

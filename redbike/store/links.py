@@ -104,6 +104,13 @@ class Links(Part):
         """Remove the messages to a shard up to this one, and the subscriptions to jobs that nobody follows there."""
         self._namespace.run("confirm", shard=_name(shard), number=number, unneeded=unneeded)
 
+    def list_bad(self) -> Iterator[tuple[str, bytes, str]]:
+        """Yield what has a score, so the order of all is not that of their names: the key, it, and what is wrong."""
+        key = self._namespace.keys.followers
+        for bounds in (("-inf", "(0"), ("(0", "+inf")):
+            for member in self._namespace.ask("zrange", key, *bounds, byscore=True):
+                yield key, member, f"holds {decode(member)!r:.80} with a score, which hides followers"
+
     def list_links(self, jobids: Sequence[str]) -> dict[str, list[str]]:
         """Return by job its followers, the groups of which it is, and the shards that have subscribed to it."""
         return dict(self._read_links(jobids))

@@ -46,7 +46,7 @@ def fsck(store: Store) -> Iterator[str]:
         yield ahead
     for rewind in store.rewinds.list_all():
         yield f"{rewind.describe()}; {describe_remedy(rewind)}"
-    yield from (f"the key {key!r} {how}" for key, _, how in store.rewinds.list_bad())
+    yield from (f"the key {key!r} {how}" for key, _, how in (*store.rewinds.list_bad(), *store.links.list_bad()))
     listing = list_all(store)
     for key, how in listing.leftovers:
         log.info("the key %r %s", key, how)

@@ -74,10 +74,14 @@ def _list_unknown(store: Store, number: int, parents_of: Mapping[str, Sequence[s
 
 
 def repair_unknown(store: Store) -> Iterator[tuple[str, bool]]:
-    """Let the shards of parents know of their followers; yield a line for each, and that it is well now."""
-    for each in list_unknown(store):
+    """Let the shards of parents know of their followers; yield a line for each, and whether it is well now."""
+    found = list(list_unknown(store))
+    for each in found:
         store.find_shard(each.parent).links.subscribe(store.number_shard(each.jobid), [each.parent])
-        yield f"{each.describe()} -- repaired: it does now", True
+    left = set(list_unknown(store)) if found else set()
+    for each in found:
+        done = "not repaired: it still does not" if each in left else "repaired: it does now"
+        yield f"{each.describe()} -- {done}", each not in left
 
 
 class Uncounted(NamedTuple):

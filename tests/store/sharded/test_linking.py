@@ -243,6 +243,33 @@ def test_fsck_finds_what_the_shard_of_a_parent_does_not_know(farm):
     assert [farm.dispatch(), farm.dispatch()] == [[near], [far]]
 
 
+def test_a_repair_that_has_no_effect_is_not_taken_for_one(farm, monkeypatch):
+    bike, (parent, follower) = farm.bike, farm.name(0, 1)
+    bike.set(parent, "EVERY:1h")
+    bike.enter(follower, f"AFTER:{parent}")
+    bike.client.delete(bike.store.find_shard(parent).keys.followers)
+    monkeypatch.setattr(Links, "subscribe", lambda *_: None)
+    [(line, is_well)] = bike.repair()
+    assert (line.partition(" -- ")[2], is_well) == ("not repaired: it still does not", False)
+
+
+@pytest.mark.parametrize("score", [-1, 5])
+def test_what_hides_followers_is_removed(farm, score):
+    bike, (parent, near, far) = farm.bike, farm.name(0, 0, 1)
+    bike.set(parent, "EVERY:1h")
+    bike.enter(near, f"AFTER:{parent}")
+    bike.enter(far, f"AFTER:{parent}")
+    store = bike.store.find_shard(parent)
+    for damaged in (parent, f"{parent}\n{near}"):
+        bike.client.zadd(store.keys.followers, {damaged: score})
+        line = f"the key {store.keys.followers!r} holds {damaged!r} with a score, which hides followers"
+        assert line in list(bike.fsck())
+        assert (f"{line} -- repaired: it is removed", True) in list(bike.repair())
+        assert list(bike.fsck()) == []
+    farm.run(parent)
+    assert sorted(farm.dispatch() + farm.dispatch()) == sorted([near, far])
+
+
 def test_fsck_finds_a_job_in_a_shard_that_its_id_does_not_name(farm):
     jobid, other = farm.name(1, 0)
     farm.bike.set(other, "EVERY:1h")

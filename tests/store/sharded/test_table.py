@@ -29,6 +29,7 @@ OF_ONE = {
             "confirm",
             "list_followers",
             "list_subscribers",
+            "list_bad",
             "read_parents",
         )
     },
