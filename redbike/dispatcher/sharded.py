@@ -15,6 +15,7 @@ from redbike.errors import RedbikeError, Unreachable
 from redbike.loop.timefile import Timefile
 from redbike.process.signals import StopFlag
 from redbike.store.namespace import make_owner
+from redbike.store.sharded.missing import name_if_silent
 from redbike.store.sharded.quotas import divide_anew
 from redbike.store.sharded.steering import catch_up
 from redbike.store.store import Store
@@ -196,7 +197,10 @@ class Dispatchers:
         """Move all that is due by `now` in all shards; return how many jobs moved."""
         for delivery in self._deliveries:
             delivery.deliver_all()
-        moved = sum(each.dispatch_due(now) for each in self._all)
+        moved = 0
+        for each in self._all:
+            with name_if_silent(each.store):
+                moved += each.dispatch_due(now)
         self._between.do_asked()
         return moved
 

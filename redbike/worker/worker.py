@@ -30,6 +30,7 @@ from redbike.process import leaving
 from redbike.store.next_state import EndedRun, NextState
 from redbike.store.processes import Takers
 from redbike.store.run import LEASE, Poll, Run
+from redbike.store.sharded.missing import name_if_silent
 from redbike.store.store import Store
 from redbike.text.printable import name_host
 from redbike.worker.batch import LONG_ENOUGH, Batch, BatchRunner, Pace
@@ -245,7 +246,8 @@ class Worker:
         return run.jobid
 
     def _take_one(self, poll: Poll, source: Source) -> Run | None:
-        taken = source.store.runs.take(poll, self.presence.make_tag(), 1, self.loop.read_signal(source.store))
+        with name_if_silent(source.store):
+            taken = source.store.runs.take(poll, self.presence.make_tag(), 1, self.loop.read_signal(source.store))
         return taken[0] if taken and taken != "halted" else None
 
     def _turn(self) -> None:

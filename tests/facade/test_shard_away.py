@@ -8,6 +8,7 @@ import pytest
 from redbike import Redbike, RoundRobin, Unreachable
 from redbike.cli import tail
 from redbike.connection.client import connect
+from redbike.store.jobs import JobToSet
 from redbike.store.sharded.missing import list_listens
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
@@ -62,6 +63,29 @@ def test_a_job_of_the_other_is_waited_for(bike, near, own_server):
     assert bike.work_one() == near
     join(waiting)
     assert [run.outcome for run in ended] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda bike, gone: bike.set(gone, "EVERY:2h"),
+        lambda bike, gone: list(bike.set_many((jobid, "EVERY:2h") for jobid in JOBS)),
+        lambda bike, gone: bike.dispatch_due(),
+        lambda bike, gone: bike.work_one(),
+    ],
+    ids=["set", "set_many", "dispatch_due", "work_one"],
+)
+def test_what_needs_it_names_it(bike, gone, own_server, act):
+    bike.set(gone, "EVERY:1h")
+    own_server.stop()
+    with pytest.raises(Unreachable, match=rf"^the shard \{bike.store.shards[1].keys.prefix} is missing: cannot reach"):
+        act(bike, gone)
+
+
+def test_an_error_of_whoever_sets_jobs_names_no_shard(bike):
+    jobs = [JobToSet(jobid, "AT:1000", 1000.0, True, "work-A") for jobid in JOBS]
+    with pytest.raises(Unreachable, match=r"^theirs$"), bike.store.jobs.set_meanwhile(jobs, True):
+        raise Unreachable("theirs")
 
 
 def test_tail_hears_the_other_and_names_it(bike, gone, near, own_server, monkeypatch, capsys):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from redbike.store.sharded.missing import name_if_silent
 from redbike.store.sharded.pipeline import ReplicatedPipeline
 
 if TYPE_CHECKING:
@@ -52,8 +53,10 @@ def _is_replicated(receiver: "Store", pipeline: ReplicatedPipeline, patience: fl
 
 def deliver_all(shards: Sequence["Store"], source: int, patience: float = PATIENCE) -> None:
     """Deliver all messages of the shard `source`, see `deliver`."""
-    for shard in shards[source].links.list_mail():
-        if shard < len(shards):
+    with name_if_silent(shards[source]):
+        receivers = [shard for shard in shards[source].links.list_mail() if shard < len(shards)]
+    for shard in receivers:
+        with name_if_silent(shards[shard]):
             deliver(shards, source, shard, patience)
 
 

@@ -17,7 +17,7 @@ from redbike.store.processes import Process
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.scripts import Call
 from redbike.store.sharded.linking import link
-from redbike.store.sharded.missing import ask_each
+from redbike.store.sharded.missing import ask_each, name_around
 from redbike.store.sharded.routes import Ask, Given, Named, Shards, any_one, same, union
 from redbike.store.totals import Queue, Total
 
@@ -145,7 +145,8 @@ def set_meanwhile(shards: Shards, ask: Ask, given: Given, named: Named) -> Itera
             for shard in sorted(places.keys() | scripts.keys()):
                 own = [jobs[each] for each in places.get(shard, ())]
                 calls = [also[each] for each in scripts.get(shard, ())]
-                parts[shard] = stack.enter_context(ask(shards[shard])(own, *more, **named, also=calls))
+                setting = ask(shards[shard])(own, *more, **named, also=calls)
+                parts[shard] = stack.enter_context(name_around(shards[shard], setting))
                 if not has_room(shards[shard].client):
                     # There may be only one connection for all shards.
                     stack.close()

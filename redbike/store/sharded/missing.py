@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -101,6 +101,21 @@ def name_if_silent(shard: "Store") -> Iterator[None]:
         if shard.whole is shard:
             raise
         raise describe_silent(shard, error) from error
+
+
+@contextmanager
+def name_around(shard: "Store", block: AbstractContextManager[T]) -> Iterator[T]:
+    """Let errors of a shard name it as a block begins and ends; those of whoever is in it stay as they are."""
+    with name_if_silent(shard):
+        given = block.__enter__()
+    try:
+        yield given
+    except BaseException as error:
+        if not block.__exit__(type(error), error, error.__traceback__):
+            raise
+    else:
+        with name_if_silent(shard):
+            block.__exit__(None, None, None)
 
 
 def list_listens(store: "Store") -> list[Callable[..., "Iterator[PastRun | LogEntry]"]]:

@@ -9,7 +9,7 @@ from redbike.errors import Unreachable
 from redbike.store.agreement import Agreement
 from redbike.store.scripts import Call, Reply
 from redbike.store.sharded.merging import find_shard_of
-from redbike.store.sharded.missing import describe_silent, name_silent
+from redbike.store.sharded.missing import describe_silent, name_if_silent, name_silent
 from redbike.store.sharded.pipeline import SharedPipeline
 from redbike.store.sharded.places import find_shard
 from redbike.store.sharded.routes import Shards
@@ -165,7 +165,8 @@ class ShardedScripts:
             groups.setdefault(find_shard_of(self._shards, call), []).append(place)
         replies: list[Any] = [None] * len(listed)
         for shard, places in groups.items():
-            found = self._shards[shard].scripts.run_all([listed[each] for each in places])
+            with name_if_silent(self._shards[shard]):
+                found = self._shards[shard].scripts.run_all([listed[each] for each in places])
             for place, reply in zip(places, found, strict=True):
                 replies[place] = reply
         return replies
