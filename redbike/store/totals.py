@@ -175,7 +175,7 @@ class Counts:
         found |= {f"skipped:{reason}:".encode(): number for reason, number in zip(Skip, skipped, strict=True) if number}
         counts = Counter(self._pending)
         for name, number in found.items():
-            if b":" in name and COUNT.fullmatch(decode(number)):
+            if name.count(b":") >= 2 and COUNT.fullmatch(decode(number)):
                 counts[decode(name)] += int(number)
         return counts
 

@@ -103,7 +103,8 @@ def test_what_is_archived_while_it_reads_counts_once(store, monkeypatch):
 def test_what_is_no_count_is_passed_over(store, caplog):
     add(store, 1)
     store.client.rpush(store.keys.journal, b"damaged")
-    store.client.hset(store.keys.counts, mapping={OK: "many", "archived": "x", "recent": "[]", "runs:ok:other": 3})
+    damaged = {OK: "many", "archived": "x", "recent": "[]", f"queue:{QUEUE}": 1}
+    store.client.hset(store.keys.counts, mapping=damaged | {"runs:ok:other": 3})
     counted = {OK: 1, f"took:0.5:{QUEUE}": 1, f"microseconds::{QUEUE}": 200_000, "runs:ok:other": 3}
     assert store.counts.read() == counted | {f"delay:0.005:{QUEUE}": 1, f"delays::{QUEUE}": 0}
     # Whoever archives it says so, once.
