@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.moments import END_OF_TIME
-from redbike.store.names import is_jobid
+from redbike.store.names import is_jobid, is_queue_name
 from redbike.store.patterns import escape as escape_id
 from redbike.text.printable import escape as make_visible
 from redbike.text.printable import format_size, name_some
@@ -53,7 +53,7 @@ def make_environment() -> Environment:
         "part": quote_part,
         "pattern": escape_id,
     }
-    environment.tests |= {"jobid": is_jobid}
+    environment.tests |= {"jobid": is_jobid, "queue_name": is_queue_name}
     environment.globals |= {"asset": name_asset}
     return environment
 

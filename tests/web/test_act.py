@@ -4,6 +4,7 @@ import html
 import re
 import time
 from datetime import UTC, datetime
+from urllib.parse import urlencode
 
 import pytest
 
@@ -12,6 +13,7 @@ from redbike.loop.changes import decide_cancelled
 from redbike.store.next_state import NextState
 from redbike.store.processes import ProcessRecord
 from redbike.web import app
+from redbike.web.pages import overview
 from tests.states import dump, end, unchanged
 from tests.verbs import Quiet, set_job, take_one
 from tests.web.browsing import Browser
@@ -310,6 +312,19 @@ def test_each_queue_leads_to_its_form(bike, browser):
     page = press(browser, "/queues?queue=work-B", "Pause it")
     assert page.notes == ["The queue work-B is paused."]
     assert 'href="queues?queue=work-B#act-until">Resume it' in page.html
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("work-B9", "work-B9"), ("B9", "work-B9"), ("gone", "work-gone"), (" A", " A"), ("q" * 600, "q" * 600)],
+)
+def test_the_form_of_queues_is_of_the_one_that_is_asked_for(bike, browser, monkeypatch, asked, meant):
+    monkeypatch.setattr(overview, "MOST", 5)
+    bike.client.sadd(bike.store.keys.queues, *(f"work-B{number}" for number in range(10)), " A", "q" * 600)
+    page = browser.get(f"/queues?{urlencode({'queue': asked})}")
+    assert dict(page.find("Pause it").fields)["name"] == meant
+    browser.send(page, "Pause it")
+    assert [each.queue for each in bike.queue_limits() if each.pause] == [meant]
 
 
 def test_a_queue_is_paused_resumed_and_limited(bike, browser):

@@ -135,7 +135,7 @@ def _read_selection(request: Request) -> Selection:
     status = str(read_event(text)) if text else ""
     flags = {name: bool(read_text(request, name)) for name in FLAGS}
     tag = " ".join(sorted(read_filter(read_text(request, "tag") or None)))
-    return Selection((), read_text(request, "pattern"), read_text(request, "queue"), status, **flags, tag=tag)
+    return Selection((), read_text(request, "pattern"), request.query_params.get("queue", ""), status, **flags, tag=tag)
 
 
 def _read_page(site: Site, request: Request, named: Selection, sort: str, cursor: Cursor) -> JobPage:

@@ -13,6 +13,7 @@ from redbike.queries.health import MAX_LAG, Health, judge
 from redbike.store.sharded.missing import list_missing
 from redbike.store.totals import MOST_LATE
 from redbike.web.charts import draw_hour
+from redbike.web.pages.parameters import list_queues, read_queue
 from redbike.web.rendering import show_length, show_number
 from redbike.web.site import SHOWN, Site
 
@@ -94,12 +95,15 @@ def show_queues(site: Site, request: Request) -> Response:
     view = site.view.get()
     clock = site.make_clock(view.glance.now)
     queue_limits = {limits.queue: limits for limits in site.queue_limits.get()}
+    chosen = read_queue(site, request)
     return site.answer(
         request,
         "queues.html",
         clock,
         here="queues",
         queues=view.glance.queues[:MOST],
+        chosen=chosen,
+        choices=list_queues(site, chosen, most=MOST),
         more=max(0, len(view.glance.queues) - MOST),
         charts=draw_charts(site),
         pauses={queue: limits.pause for queue, limits in queue_limits.items()},

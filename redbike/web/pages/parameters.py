@@ -74,19 +74,20 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     return compile_patterns([pattern] if pattern else [])
 
 
-def list_queues(site: Site, chosen: str, *more: str) -> list[str]:
+def list_queues(site: Site, chosen: str, *more: str, most: int = MOST_QUEUES) -> list[str]:
     """Return the queues that one may choose from: some of all of them and of `more`, and the one that is `chosen`."""
     names = [each.queue for each in site.view.get().glance.queues]
-    names = (sorted({*names, *more}) if more else names)[:MOST_QUEUES]
+    names = (sorted({*names, *more}) if more else names)[:most]
     return names if chosen in ("", *names) else [*names, chosen]
 
 
 def read_queue(site: Site, request: Request) -> str:
     """Return the full name of the queue that is asked for, "" for none. Raise `BadQueueName`."""
-    text = read_text(request, "queue")
-    if not text:
+    used = [each.queue for each in site.view.get().glance.queues]
+    text = request.query_params.get("queue", "")
+    if text not in used and not (text := text.strip()):  # a queue may have blanks around its name
         return ""
-    return find_queue(site.bike.worker, check_queue_name(text), [each.queue for each in site.view.get().glance.queues])
+    return find_queue(site.bike.worker, check_queue_name(text), used)
 
 
 def make_link(page: str, given: Mapping[str, object], **changes: object) -> str:
