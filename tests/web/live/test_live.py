@@ -96,6 +96,19 @@ def test_what_people_change_and_runs_that_end_are_heard(page, monkeypatch, clien
         wait_for(events, lambda parts: "because &lt;i&gt;so&lt;/i&gt;" in parts.get("why", ""))
 
 
+def test_all_parts_of_a_job_that_change_are_live(steered):
+    bike, seen = steered.bike, {}
+    bike.set("bad:A", "EVERY:1h")
+    with watch(steered, "job?id=bad:A") as events:
+        wait_for(events, lambda parts: "Rehearse a run of it" in parts["rehearse"])
+        bike.run("bad:A")
+        bike.work_one()
+        wait_for(events, lambda parts: "it &lt;b&gt;broke" in parts.get("last-run", ""))
+        bike.pause("bad:A", reason="the disk is full")
+        wanted = {"facts": ": the disk is full", "rehearse": "its resume", "changes": "pause the disk is full"}
+        wait_for(events, lambda parts: seen.update(parts) or all(wanted[name] in seen.get(name, "") for name in wanted))
+
+
 def test_what_happens_arrives_and_what_is_no_event_is_seen_a_little_later(page):
     with watch(page, "queues") as events:
         first = next(events)
