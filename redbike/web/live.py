@@ -74,13 +74,14 @@ class View:
     address: Address
     name: str = field(default_factory=lambda: secrets.token_hex(4))
     version: int = 0  # 0 before it was rendered
+    rendered: float = 0.0  # when (monotonic)
     parts: dict[str, tuple[int, str]] = field(default_factory=dict)  # the version that brought it, the fragment
     problem: str = ""  # why it is not rendered now
     viewers: set["Viewer"] = field(default_factory=set)
 
     def take(self, page: str) -> bool:
         """Take over what has changed of a page; tell whether anything has."""
-        is_news, self.problem = bool(self.problem) or not self.version, ""
+        is_news, self.problem, self.rendered = bool(self.problem) or not self.version, "", time.monotonic()
         found = find_fragments(page)
         changed = {name: part for name, part in found.items() if self._differs(name, part)}
         if not is_news and not changed.keys() - {CLOCK}:
@@ -97,8 +98,15 @@ class View:
         """Return an event with the fragments that are newer than version `since`, as the stream has it."""
         if self.problem:
             return write_event("trouble", self.problem)
-        parts = {name: part for name, (version, part) in self.parts.items() if version > since or name == CLOCK}
-        return write_event("parts", parts, f"{self.name}-{self.version}")
+        parts = {name: part for name, (version, part) in self.parts.items() if version > since}
+        return write_event("parts", parts | self.write_clock(), f"{self.name}-{self.version}")
+
+    def write_clock(self) -> dict[str, str]:
+        """Return the clock, if there is one, which says how many seconds ago it was right."""
+        if CLOCK not in self.parts or self.problem:
+            return {}
+        age = f' data-age="{time.monotonic() - self.rendered:.1f}" data-now='
+        return {CLOCK: self.parts[CLOCK][1].replace(" data-now=", age, 1)}
 
 
 class Viewer(Reader):
@@ -172,9 +180,7 @@ class Live:
     def write_beat(self, viewer: Viewer) -> bytes:
         """Return what says that the stream is alive, and when what is shown was so."""
         with self._lock:
-            has_clock = CLOCK in viewer.view.parts and not viewer.view.problem
-            parts = {CLOCK: viewer.view.parts[CLOCK][1]} if has_clock else {}
-        return b": alive\n" + write_event("beat", parts)
+            return b": alive\n" + write_event("beat", viewer.view.write_clock())
 
     def list_views(self, only_new: bool) -> list[View]:
         """Return what somebody looks at; `only_new` what was never rendered."""

@@ -29,9 +29,9 @@
     const text = parts.slice(0, 2).filter(Boolean).join(" ");
     return !text ? "now" : seconds > 0 ? `in ${text}` : `${text} ago`;
   };
-  const setClock = () => {
-    const clock = document.getElementById("clock");
-    if (clock) ahead = Number(clock.dataset.now) - Date.now() / 1000;
+  // A rendering may be sent long after it was made, and shown long after it was sent.
+  const setClock = (clock) => {
+    if (clock) ahead = Number(clock.dataset.now) + Number(clock.dataset.age ?? 0) - Date.now() / 1000;
   };
   const countOn = () => {
     if (isHeld || isAway || document.hidden) return;
@@ -106,6 +106,11 @@
       place = next;
     }
   };
+  const parse = (text) => {
+    const template = document.createElement("template");
+    template.innerHTML = text;
+    return template.content.firstElementChild;
+  };
   const show = () => {
     if (isHeld) return;
     const focused = document.activeElement;
@@ -113,9 +118,7 @@
       const old = document.getElementById(name);
       if (old && isSelected(old)) continue; // it is shown when nothing of it is selected any more
       waiting.delete(name);
-      const template = document.createElement("template");
-      template.innerHTML = text;
-      const wanted = template.content.firstElementChild;
+      const wanted = parse(text);
       if (!old || !wanted || old.nodeName !== wanted.nodeName) continue;
       const before = name === "health" ? old.className : "";
       patch(old, wanted);
@@ -125,7 +128,6 @@
     }
     // A node that was moved loses it.
     if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
-    setClock();
     countOn();
   };
 
@@ -141,7 +143,9 @@
   const take = (event) => {
     heard = Date.now();
     tries = 0;
-    for (const [name, text] of Object.entries(JSON.parse(event.data))) waiting.set(name, text);
+    const parts = JSON.parse(event.data);
+    if (parts.clock) setClock(parse(parts.clock));
+    for (const [name, text] of Object.entries(parts)) waiting.set(name, text);
     show();
   };
   const open = () => {
@@ -193,7 +197,6 @@
   const begin = () => {
     bar.hidden = false;
     tell("live");
-    setClock();
     open();
     document.addEventListener("visibilitychange", () => {
       if (document.hidden) close();
@@ -232,11 +235,9 @@
     }
     lookLater();
   };
+  setClock(document.getElementById("clock"));
   if (counted) lookLater();
   if (document.querySelector("main [data-away]")) setTimeout(reload, wait());
   if (bar && document.querySelector("main [data-live]:not(#missing)")) begin();
-  else if (document.querySelector("time[data-at]")) {
-    setClock();
-    setInterval(countOn, 1000);
-  }
+  else if (document.querySelector("time[data-at]")) setInterval(countOn, 1000);
 })();

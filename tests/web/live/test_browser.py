@@ -5,16 +5,18 @@ No test may leave an error in the console, or anything that the Content-Security
 
 import re
 import threading
+import time
 
 import pytest
 from playwright.sync_api import expect
 from starlette.responses import HTMLResponse
 
 from redbike import Redbike
+from redbike.web import live, stream
 from redbike.web.pages import PAGES, timeline
 from tests.loops import beside
 from tests.waiting import wait_until
-from tests.web.live.browsers import BUSY, HOSTILE, NEEDS_CHROMIUM, PATHS, wait_for_scripts, wait_for_stream
+from tests.web.live.browsers import BUSY, HOSTILE, NEEDS_CHROMIUM, PATHS, press, wait_for_scripts, wait_for_stream
 from tests.web.live.conftest import serve, wait_for_queues
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.acceptance]
@@ -123,6 +125,23 @@ def test_hold_and_go_on(busy, visit):
     tab.get_by_role("button", name="Go on").click()
     expect(tab.get_by_role("row", name="work-C")).to_be_visible()
     expect(tab.locator("#live")).to_contain_text("live")
+
+
+def test_times_are_right_long_after_what_is_shown_was_so(bike, visit, monkeypatch):
+    monkeypatch.setattr(stream, "BEAT", 0.2)
+    monkeypatch.setattr(live, "SELDOM", 3600)
+    bike.set("hello:A", f"AT:{time.time() + 3600}")
+    with serve(bike) as page:
+        tab = visit(f"{page.url}jobs")
+        wait_for_stream(page)
+        rows = tab.get_by_role("row", name="hello:A")
+        for names in ((), ("Hold", "Go on")):
+            for name in names:
+                press(tab, name)
+            tab.wait_for_function("() => Date.now() / 1000 - document.getElementById('clock').dataset.now > 4")
+            minutes, seconds = re.search(r"in (\d+) min(?: (\d+) s)?", rows.inner_text()).groups(default="0")
+            at = float(rows.locator("time[data-at]").first.get_attribute("data-at"))
+            assert abs(at - time.time() - int(minutes) * 60 - int(seconds)) < 3
 
 
 def test_menus_texts_and_selections_stay(bike, visit, monkeypatch):
