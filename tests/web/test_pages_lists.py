@@ -6,10 +6,11 @@ import re
 from redbike import Redbike, RoundRobin
 from redbike.store.enums import Outcome
 from redbike.web import app
+from redbike.web.live import find_fragments
 from tests.queries import kept
 from tests.waiting import wait_until
 from tests.web.conftest import TestClient
-from tests.web.html import follow, listed, read
+from tests.web.html import Page, follow, listed, read
 
 
 def add_runs(bike, *runs):
@@ -189,6 +190,21 @@ def test_older_changes_are_on_the_next_pages(page, bike):
         bike.client.lpush(bike.store.keys.log, json.dumps(entry))
     found, _ = list_all(page, "/log", "until=")
     assert found == [f"{kind}{number:03}:A" for number in reversed(range(130)) for kind in "kj"]
+
+
+def test_the_link_to_older_rows_is_live_as_the_rows_are(page, bike, browser):
+    assert "Nothing yet." in find_fragments(page.get("/log").text)["found"]
+    for number in range(120):
+        entry = [f"{1000 + number}.000000", "ann", "set", "", f"j{number}:A"]
+        bike.client.lpush(bike.store.keys.log, json.dumps(entry))
+        keep_failure(bike, f"j{number}:A", 1000.0 + number, "OSError")
+    add_runs(bike, *((f"j{number}:A", 1000.0 + number, "") for number in range(120)))
+    for path, name in (("runs", "found"), ("log", "found"), ("failures?as=list", "failures")):
+        found = find_fragments(page.get(f"/{path}").text)
+        assert len(listed(Page(found[name]))) == 100
+        assert found["pages"].count('rel="next"') >= 1, path
+    # Rows with a button that is about them stay, and so does the link.
+    assert {"failures", "pages"}.isdisjoint(find_fragments(browser.client.get("/failures?as=list").text))
 
 
 def test_a_search_in_the_log_goes_on_where_it_ended(page, bike, monkeypatch):
