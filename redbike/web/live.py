@@ -35,8 +35,9 @@ CLOCK = "clock"  # the fragment that says when it was so; it alone is no news
 Address = tuple[str, str, Role]  # the page, its query, and what those who look may do
 Render = Callable[[Address], str]
 Listen = Callable[[Callable[[], bool], Callable[[], bool]], Iterable[object]]
-# What comes from elsewhere is escaped, so these characters make tags only where a template has them.
-BEGINNING = re.compile(r"<([a-z][a-z0-9]*)((?:\s[^<>]*)?\sdata-live(?:[\s=][^<>]*)?)>")
+# What comes from elsewhere is escaped, so these characters make tags only where a template has them. It may have the
+# name of the attribute in it, so whole attributes are passed over.
+BEGINNING = re.compile(r'<([a-z][a-z0-9]*)((?:\s+[^\s<>="]+(?:="[^"<>]*")?)*?\sdata-live(?:[\s=][^<>]*)?)>')
 NAME = re.compile(r'\sid="([^"<>]+)"')
 RELATIVE = re.compile(r"(<time [^<>]*data-at=[^<>]*>)[^<]*")
 

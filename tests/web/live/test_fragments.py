@@ -15,6 +15,9 @@ def test_what_is_live_is_found():
         ('<ul data-live id="a"><li>1</ul><ul id="b"></ul>', '<ul data-live id="a"><li>1</ul>'),
         ('<p data-live id="a">&lt;/p&gt;</p> <p>', '<p data-live id="a">&lt;/p&gt;</p>'),
         ('<p data-live id="a">', '<p data-live id="a">'),
+        ('<p title="a data-live b" id="a">x</p>', None),
+        ('<i title="a data-live b" id="b"> data-live <p id="a" data-live>x</p>', '<p id="a" data-live>x</p>'),
+        ('<p title=" data-live "\n id="a" data-live>x</p>', '<p title=" data-live "\n id="a" data-live>x</p>'),
     ):
         assert find_fragments(page) == ({"a": found} if found else {}), page
 
