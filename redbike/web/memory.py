@@ -50,10 +50,10 @@ class Memory:
             if len(self._notes) > BROWSERS:
                 self._notes.popitem(last=False)
 
-    def take_notes(self, browser: str) -> list[Note]:
-        """Return what a browser is to be told, and forget it."""
+    def take_notes(self, browser: str, forgets: bool = True) -> list[Note]:
+        """Return what a browser is to be told, and forget it, if it `forgets`."""
         with self._lock:
-            return list(self._notes.pop(browser, ()))
+            return list(self._notes.pop(browser, ()) if forgets else self._notes.get(browser, ()))
 
     def make_once(self, browser: str) -> str:
         """Return a key for a form: what the form asks for is done once, however often it is sent."""

@@ -87,6 +87,7 @@ def test_redis_goes_away_while_a_confirmation_is_open(page_on_node, node, visit)
     node.start()
     # The page comes back by itself.
     expect(tab.get_by_role("heading", level=1)).to_have_text("some:A", timeout=BUSY)
+    expect(note).to_contain_text("Nothing was done: cannot reach Redis")
     assert read_log(bike) == []
     press(tab, "Unset")
     press(tab, "Unset the job some:A")
