@@ -11,6 +11,7 @@
   const SILENCE = 30000; // milliseconds without a sign of life after which the stream counts as lost
   const LEISURE = 15000; // milliseconds for which it says that the trouble is over
   const LONGEST = 60000; // milliseconds between two tries, at most
+  const SELDOM = 30; // seconds after which what was counted is looked at again
   const waiting = new Map(); // fragments that are not shown yet, by id
   let stream = null, last = "", tries = 0, retry = 0, heard = 0, ahead = 0;
   let isHeld = false, isAway = false;
@@ -218,19 +219,24 @@
       countOn();
     }, 1000);
   };
-  // What is still being counted is looked at again, and only it is patched: a page that loads itself again would lose
-  // what was typed meanwhile, and a click. Without scripts, the page loads itself again.
+  // What is counted is looked at again, the sooner if it is being counted, and only it is patched: a page that loads
+  // itself again would lose what was typed meanwhile, and a click. Without scripts, the page loads itself again.
   const counted = document.getElementById("counted");
   const lookLater = () => {
-    const seconds = counted.querySelector("[data-again]")?.dataset.again;
-    if (seconds) setTimeout(lookAgain, seconds * 1000);
+    setTimeout(lookAgain, (counted.querySelector("[data-again]")?.dataset.again ?? SELDOM) * 1000);
   };
   const lookAgain = async () => {
     if (!document.hidden && !isHeld && !isSelected(counted)) {
       const text = await fetch(location.href).then((answer) => answer.ok ? answer.text() : "", () => "");
-      const wanted = new DOMParser().parseFromString(text, "text/html").getElementById("counted");
-      if (wanted) patch(counted, wanted);
-      else if (text) location.reload(); // one has to log in
+      const found = new DOMParser().parseFromString(text, "text/html");
+      const wanted = found.getElementById("counted");
+      if (text && !wanted) location.reload(); // one has to log in
+      // What is shown stays if the server has forgotten it, and counts it anew.
+      if (wanted && (wanted.children.length > 1 || counted.children.length === 1)) {
+        patch(counted, wanted);
+        patch(document.getElementById("clock"), found.getElementById("clock"));
+        setClock(document.getElementById("clock"));
+      }
       countOn();
     }
     lookLater();

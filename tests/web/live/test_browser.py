@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from starlette.responses import HTMLResponse
 
 from redbike import Redbike
-from redbike.web import live, stream
+from redbike.web import background, live, stream
 from redbike.web.pages import PAGES, timeline
 from tests.loops import beside
 from tests.waiting import wait_until
@@ -107,6 +107,23 @@ def test_what_is_counted_comes_by_itself_and_leaves_what_one_types(busy, visit, 
     expect(tab.locator("[data-again]")).to_have_count(0)
     expect(field).to_be_focused()
     expect(field).to_have_value("hel")
+
+
+@pytest.mark.parametrize("place", ["timeline?lanes=job", "agenda"])
+def test_what_is_counted_is_counted_again_while_one_looks(busy, visit, monkeypatch, place):
+    monkeypatch.setattr(background, "KEPT", 0.0)
+    tab = visit(busy.url)
+    tab.clock.install()
+    tab.goto(busy.url + place)
+    expect(tab.locator("#counted")).to_contain_text("hello:A")
+    before = tab.evaluate(CLOCK)
+    busy.bike.set("new:A", "EVERY:10m")
+
+    def is_shown():
+        tab.clock.run_for(30_000)
+        return "new:A" in tab.locator("#counted").inner_text() and tab.evaluate(CLOCK) > before
+
+    wait_until(is_shown, BUSY / 1000)
 
 
 def test_hold_and_go_on(busy, visit):
