@@ -10,6 +10,7 @@
   const button = document.getElementById("hold");
   const SILENCE = 30000; // milliseconds without a sign of life after which the stream counts as lost
   const LEISURE = 15000; // milliseconds for which it says that the trouble is over
+  const HEAD_TIMEOUT = 10000; // milliseconds for which it is asked whether the server shows this page
   const LONGEST = 60000; // milliseconds between two tries, at most
   const SELDOM = 30; // seconds after which what was counted is looked at again
   const waiting = new Map(); // fragments that are not shown yet, by id
@@ -177,22 +178,28 @@
     stream?.close();
     stream = null;
   };
+  const isThere = () => {
+    const asked = fetch(location.href, { method: "HEAD", signal: AbortSignal.timeout(HEAD_TIMEOUT) });
+    return asked.then(({ ok }) => ok, () => false);
+  };
   // Many pages that have lost the same server must not come back all at once.
-  const lose = () => {
+  const lose = async () => {
     close();
     tries += 1;
-    if (tries > 1) {
-      isAway = true;
-      tell("away", "The server of this page does not answer.");
-    }
     retry = setTimeout(open, wait());
+    if (tries < 2) return;
+    isAway = true;
+    // One may have to log in again, or too many look.
+    const trouble = await isThere()
+      ? "This page is not updated any more: load it again."
+      : "The server of this page does not answer.";
+    if (isAway) tell("away", trouble);
   };
   const wait = () => Math.min(LONGEST, 1000 * 2 ** Math.min(tries, 6)) * (0.5 + Math.random());
   // A page that could not be shown comes back by itself.
   const reload = async () => {
     tries += 1;
-    const isBack = !document.hidden && await fetch(location.href, { method: "HEAD" }).then(({ ok }) => ok, () => false);
-    if (isBack) location.replace(location.href);
+    if (!document.hidden && await isThere()) location.replace(location.href);
     else setTimeout(reload, wait());
   };
   const begin = () => {

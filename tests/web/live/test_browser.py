@@ -16,6 +16,7 @@ from redbike.web import background, live, stream
 from redbike.web.pages import PAGES, timeline
 from tests.loops import beside
 from tests.waiting import wait_until
+from tests.web.api import make_token
 from tests.web.live.browsers import BUSY, HOSTILE, NEEDS_CHROMIUM, PATHS, press, wait_for_scripts, wait_for_stream
 from tests.web.live.conftest import serve, wait_for_queues
 
@@ -345,3 +346,15 @@ def test_the_server_of_the_page_goes_away(bike, visit):
         tab = visit(f"{page.url}queues", expected="ERR_|Failed to load")
         wait_for_stream(page)
     expect(tab.locator("#connection")).to_have_text("The server of this page does not answer.")
+
+
+def test_a_page_that_may_not_be_updated_any_more_says_so(bike, visit, monkeypatch):
+    monkeypatch.setattr(stream, "BEAT", 0.2)
+    secret = make_token(bike, "amy", "read")
+    with serve(bike, write=True) as page:
+        tab = visit(page.url, expected="status of 401")
+        tab.get_by_label("Token").fill(secret)
+        tab.keyboard.press("Enter")
+        wait_for_stream(page)
+        bike.store.tokens.remove("amy")
+        expect(tab.locator("#connection")).to_have_text("This page is not updated any more: load it again.")
