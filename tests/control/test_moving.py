@@ -189,6 +189,19 @@ def test_what_waits_without_a_record_or_a_known_queue_is_not_left_behind(world, 
     assert sorted(iter(world.open(4).work_one, None)) == jobids
 
 
+def test_a_paused_job_that_waits_as_it_was_asked_for_is_not_left_behind_either(world, client):
+    bike = world.open(1)
+    bike.set("asked:A", "EVERY:1h")
+    bike.pause("asked:A")
+    bike.run("asked:A")
+    client.delete(f"{world.prefix}-queues")
+    with pytest.raises(RedbikeError, match=r"wait in a queue.*: asked:A; run redbike fsck --repair"):
+        world.move(4)
+    assert all(is_well for _, is_well in bike.repair())
+    world.move(4)
+    assert world.open(4).work_one() == "asked:A"
+
+
 def test_groups_are_counted_anew_wherever_their_jobs_are(world):
     bike = world.open(1)
     jobs = [(f"load-{n}:A", "AT:2000000000") for n in range(6)]
