@@ -8,7 +8,9 @@ import pytest
 from redbike import Redbike, RoundRobin, Unreachable
 from redbike.cli import tail
 from redbike.connection.client import connect
+from redbike.errors import LoginRefused
 from redbike.store.jobs import JobToSet
+from redbike.store.sharded.mail import deliver
 from redbike.store.sharded.missing import list_listens
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
@@ -80,6 +82,26 @@ def test_what_needs_it_names_it(bike, gone, own_server, act):
     own_server.stop()
     with pytest.raises(Unreachable, match=rf"^the shard \{bike.store.shards[1].keys.prefix} is missing: cannot reach"):
         act(bike, gone)
+
+
+def test_one_that_refuses_the_login_is_named_and_not_missing(bike, gone, own_server):
+    other = bike.store.shards[1].client
+    other.config_set("requirepass", "changed")
+    other.connection_pool.disconnect()
+    for act in (lambda: bike.set(gone, "EVERY:1h"), bike.dispatch_due, lambda: bike.tell(gone)):
+        with pytest.raises(LoginRefused, match=rf"^the shard \{bike.store.shards[1].keys.prefix}: Redis refuses the l"):
+            act()
+
+
+def test_the_sender_of_messages_that_is_away_is_named(bike, near, gone, own_server):
+    second = bike.store.shards[1]
+    bike.set(gone, "NOW")
+    bike.enter(near, f"AFTER:{gone}")
+    bike.work_one()
+    assert second.links.list_mail() == [0]
+    own_server.stop()
+    with pytest.raises(Unreachable, match=rf"^the shard \{second.keys.prefix} is missing: cannot reach"):
+        deliver(bike.store.shards, 1, 0)
 
 
 def test_an_error_of_whoever_sets_jobs_names_no_shard(bike):

@@ -13,6 +13,7 @@ from redbike.store.sharded.missing import name_if_silent
 from redbike.store.sharded.pipeline import ReplicatedPipeline
 
 if TYPE_CHECKING:
+    from redbike.store.links import Message
     from redbike.store.store import Store
 
 PATIENCE = 0.1  # seconds for a replica to have what was delivered: somebody waits
@@ -28,7 +29,7 @@ def deliver(shards: Sequence["Store"], source: int, shard: int, patience: float 
     """
     sender, receiver = shards[source], shards[shard]
     waits = patience > 0 and sender.client is not receiver.client
-    while messages := sender.links.read_mail(shard):
+    while messages := _read_mail(sender, shard):
         with closing(ReplicatedPipeline(receiver.client, lambda: receiver.scripts.is_stopping())) as pipeline:
             number, unneeded = "", list[str]()
             while number != messages[-1].number:
@@ -36,8 +37,14 @@ def deliver(shards: Sequence["Store"], source: int, shard: int, patience: float 
                 number, unneeded = receiver.links.deliver(source, messages, pipeline)
             if waits and not _is_replicated(receiver, pipeline, patience):
                 return False
-        sender.links.confirm(shard, number, unneeded)
+        with name_if_silent(sender):
+            sender.links.confirm(shard, number, unneeded)
     return True
+
+
+def _read_mail(sender: "Store", shard: int) -> "list[Message]":
+    with name_if_silent(sender):
+        return sender.links.read_mail(shard)
 
 
 def _is_replicated(receiver: "Store", pipeline: ReplicatedPipeline, patience: float) -> bool:

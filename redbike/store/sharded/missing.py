@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from redbike.errors import Unreachable
+from redbike.errors import LoginRefused, Unreachable
 
 if TYPE_CHECKING:
     from redbike.store.history import PastRun
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from redbike.store.store import Store
 
 T = TypeVar("T")
-_NAMED = re.compile(r"the shard \{.+?\}\S* is missing: ")
+_NAMED = re.compile(r"the shard \{.+?\}\S*(?: is missing)?: ")
 _missing: ContextVar[dict[str, Unreachable] | None] = ContextVar("redbike_missing_shards", default=None)
 
 
@@ -89,6 +89,8 @@ def describe_silent(shard: "Store", error: Unreachable) -> Unreachable:
     """Return an error that names the shard which does not answer."""
     if _NAMED.match(str(error)):  # it may name another one, of which more was asked
         return error
+    if isinstance(error, LoginRefused):  # it answers
+        return LoginRefused(f"the shard {shard.keys.prefix}: {error}")
     return Unreachable(f"the shard {shard.keys.prefix} is missing: {error}")
 
 
@@ -105,7 +107,7 @@ def name_if_silent(shard: "Store") -> Iterator[None]:
 
 @contextmanager
 def name_around(shard: "Store", block: AbstractContextManager[T]) -> Iterator[T]:
-    """Let errors of a shard name it as a block begins and ends; those of whoever is in it stay as they are."""
+    """Let errors of a shard name it as a block begins and ends. Errors of the caller's block are not changed."""
     with name_if_silent(shard):
         given = block.__enter__()
     try:
