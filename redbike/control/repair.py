@@ -63,7 +63,7 @@ class Repair:
         for page in find_bad_jobs(self.store, listing):
             yield from self._repair_jobs(page, listing)
         for line in list_astray(self.store, listing):
-            yield f"{line} -- not repaired: redbike shards move --to=N brings it to its shard of N", False
+            yield f"{line} -- not repaired: a redbike shards move to another number, and back, does it", False
         yield from self._repair_rewinds(rewinds)
         # Only now does each job have the run that it should have.
         for found in list(find_bad_tags(self.store, listing)):

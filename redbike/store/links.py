@@ -105,7 +105,7 @@ class Links(Part):
         self._namespace.run("confirm", shard=_name(shard), number=number, unneeded=unneeded)
 
     def list_bad(self) -> Iterator[tuple[str, bytes, str]]:
-        """Yield what has a score, so the order of all is not that of their names: the key, it, and what is wrong."""
+        """Yield members with a score, which break the order by name: the key, the member, and what is wrong."""
         key = self._namespace.keys.followers
         for bounds in (("-inf", "(0"), ("(0", "+inf")):
             for member in self._namespace.ask("zrange", key, *bounds, byscore=True):

@@ -47,7 +47,7 @@ for i = 1, #jobs do
   local dead = home.buried and call('SISMEMBER', home.tombstones, job) == 1
   local tried = retry_state[i] and retry_state_of(retry_state[i]) or NO_RETRY
   -- An entry without a record was pushed by an older version or by hand: it counts if the job is
-  -- known and idle. 0.13.1 left one there that it stopped. It named no queue in the set of them.
+  -- known and idle. 0.13.1 left one there that it stopped. It did not add the queue to the set.
   local free = place or call('HEXISTS', running, job) == 0
     and not (pausing and call('HEXISTS', pauses, job) == 1)
     and not (schedule == STOP and event_of(call('HGET', statuses, job)) == STP)

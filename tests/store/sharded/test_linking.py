@@ -280,7 +280,7 @@ def test_fsck_finds_a_job_in_a_shard_that_its_id_does_not_name(farm):
     store.client.zadd(store.keys.timeline, {jobid: farm.now + 60})
     line = f"{jobid!r}: it is in the shard {wrong}, but its id names {right}"
     assert list(farm.bike.fsck()) == [line]
-    end = "not repaired: redbike shards move --to=N brings it to its shard of N"
+    end = "not repaired: a redbike shards move to another number, and back, does it"
     assert list(farm.bike.repair()) == [(f"{line} -- {end}", False)]
     for number in (8, 4):
         Mover(store.client, farm.bike.prefix).move(number)
