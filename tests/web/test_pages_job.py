@@ -151,9 +151,14 @@ def test_what_is_due_later_is_to_come_also_of_a_schedule_without_times(client, s
         for jobid in ("again:A", "goes-on:A"):
             due = Clock(0.0, "UTC").name(bike.tell(jobid)["next_run"])
             assert due in show(page, jobid).words.partition("What is to come in 2")[2], jobid
-        list(bike.pause("again:A", until=4102444800))
-        for jobid in ("again:A", "fresh:A"):
-            assert "What is to come Nothing, as things are." in show(page, jobid).words, jobid
+        assert "What is to come Nothing, as things are." in show(page, "fresh:A").words
+        for jobid in ("again:A", "goes-on:A"):
+            list(bike.pause(jobid))
+            assert "What is to come Nothing, until somebody resumes it." in show(page, jobid).words, jobid
+            list(bike.resume(jobid))
+            list(bike.pause(jobid, until=4102444800))
+            coming = show(page, jobid).words.partition("What is to come")[2].partition("How it went")[0]
+            assert re.findall(r"\S+ \S+ UTC", coming) == ["2100-01-01 00:00:00 UTC"], jobid
 
 
 def test_a_follower_that_is_overdue_is_listed_with_its_due_time(page, bike):

@@ -185,8 +185,8 @@ def _list_coming(site: Site, state: JobState, schedule: Schedule | None, clock: 
     if schedule.is_awaiting:
         return _list_parent_times(state, family)
     due = [state.due] if state.due is not None and state.due > clock.now else []
-    if schedule.is_immediate:  # it is tried again, or its worker has asked for a pause
-        return [] if state.pause else due
+    if schedule.is_immediate and not state.pause:  # it is tried again, or its worker has asked for a pause
+        return due
     if state.pause:
         times = foresee_paused(site.bike.store, site.bike.settings, state.jobid, schedule, COMING)
         return list(islice(times.list_due(clock.now, END_OF_TIME), COMING))
