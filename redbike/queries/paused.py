@@ -8,11 +8,19 @@ from redbike.config.settings import Settings
 from redbike.loop.courses import Course
 from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.blackouts import Calendar
-from redbike.queries.following.held import close_runs, decides_late, find_held, follow_first, follow_paused
+from redbike.queries.following.held import (
+    close_runs,
+    decides_late,
+    find_due,
+    find_held,
+    follow_first,
+    follow_paused,
+)
 from redbike.queries.following.streams import AGAIN, Stream
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.store.coming import ComingJob
+from redbike.store.inspected import JobState
 from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
 
@@ -23,8 +31,9 @@ MOST_LEFT = 20  # runs that a pause leaves, which are looked at one by one
 class Resumed(Stream):
     """When a job runs that is paused. The runs that its pause leaves begin together; here they are `AGAIN` apart."""
 
-    def __init__(self, course: Course, firsts: Sequence[float], base: Schedule | None = None) -> None:
+    def __init__(self, state: JobState, course: Course, firsts: Sequence[float], base: Schedule | None = None) -> None:
         super().__init__(firsts, base)
+        self.state = state  # of which this is the course
         numbered = enumerate(zip(course.runs, course.dues, strict=True))
         #: of those instants: when the run begins, and its due time
         self.left = {run: (run - AGAIN * number, due) for number, (run, due) in numbered}
@@ -44,6 +53,14 @@ def describe_left(
         return f"{f'  due at {clock.name(due)}' if due < start else ''}{remark(moment)}"
 
     return extended, lambda moment: left.get(moment, (moment, moment))[0]
+
+
+def find_queued(schedule: Schedule, moment: float) -> float:
+    """Return for an instant of `foresee_paused` the due time of the run that waits in its queue all the same.
+
+    For other instants, return `moment`.
+    """
+    return find_due(schedule.state, moment) if isinstance(schedule, Resumed) else moment
 
 
 def follow_pauses(
@@ -92,6 +109,6 @@ def foresee_paused(store: Store, settings: Settings, jobid: str, schedule: Sched
     if course.is_continuous:
         return Stream([max(state.now, state.pause.until or 0.0, state.held or 0.0)])
     if course.due is None or schedule.runs_once:
-        return Resumed(course, [*course.runs, *([] if course.due is None else [course.due])])
+        return Resumed(state, course, [*course.runs, *([] if course.due is None else [course.due])])
     is_all = course.due > max(course.runs, default=0.0)
-    return Resumed(course, [*course.runs, *([course.due] if is_all else [])], schedule)
+    return Resumed(state, course, [*course.runs, *([course.due] if is_all else [])], schedule)

@@ -170,6 +170,19 @@ def test_a_follower_that_is_overdue_is_listed_with_its_due_time(page, bike):
     assert re.findall(r"\S+ \S+ UTC", coming) == ["2023-11-14 22:13:20 UTC"]
 
 
+def test_a_run_of_a_paused_job_that_somebody_asked_for_is_listed_with_its_due_time(page, bike):
+    # It runs all the same: it is not "now" at another instant each time somebody looks.
+    for jobid, schedule in (("many:A", "EVERY:1h@0"), ("once:A", "AT:4102444800"), ("now:A", "NOW")):
+        bike.set(jobid, schedule)
+        list(bike.pause(jobid, until=4102450200))
+        bike.run(jobid)
+        bike.client.hset(bike.store.keys.queued, jobid, "1700000000.500000 work-A")
+        coming = show(page, jobid).words.partition("What is to come")[2].partition("How it went")[0]
+        assert re.findall(r"\S+ \S+ UTC", coming)[0] == "2023-11-14 22:13:20 UTC", jobid
+        found = Api(app(bike, api=True)).ask("GET", f"/jobs/{jobid}/next?count=1")
+        assert found == (200, {"jobid": jobid, "items": [1_700_000_000.5]})
+
+
 def test_other_kinds_of_schedules_have_a_page(page, bike):
     for schedule, words in (
         ("STOP", "Its schedule is STOP"),

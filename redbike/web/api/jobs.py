@@ -17,7 +17,7 @@ from redbike.queries.following.family import foresee_follower
 from redbike.queries.following.held import find_due
 from redbike.queries.following.remarks import describe_unknown
 from redbike.queries.hosts import find_timed
-from redbike.queries.paused import foresee_paused
+from redbike.queries.paused import find_queued, foresee_paused
 from redbike.queries.place import describe_job
 from redbike.queries.why.past import Reasons
 from redbike.schedule.after import After
@@ -239,7 +239,7 @@ def _list_due(call: Call, jobid: str, job: Mapping[str, Any], after: float | Non
     if stored is not None and (after is None or after <= now or stored > after):
         due = stored
     while due is not None and (stored is not None or not schedule.is_immediate):
-        yield due
+        yield find_queued(schedule, due)
         due = schedule.next(max(due, now))
 
 

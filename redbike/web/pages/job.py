@@ -17,7 +17,7 @@ from redbike.queries.following.held import find_due
 from redbike.queries.following.remarks import remark_parents
 from redbike.queries.following.tree import MOST_LINES, look_around
 from redbike.queries.hosts import describe_host, find_timed, list_hosts
-from redbike.queries.paused import foresee_paused
+from redbike.queries.paused import find_queued, foresee_paused
 from redbike.queries.place import has_ended
 from redbike.queries.unusual import measure_durations
 from redbike.schedule.clock import Clock
@@ -189,7 +189,7 @@ def _list_coming(site: Site, state: JobState, schedule: Schedule | None, clock: 
         return due
     if state.pause:
         times = foresee_paused(site.bike.store, site.bike.settings, state.jobid, schedule, COMING)
-        return list(islice(times.list_due(clock.now, END_OF_TIME), COMING))
+        return [find_queued(times, each) for each in islice(times.list_due(clock.now, END_OF_TIME), COMING)]
     if schedule.runs_once:
         return due
     following = schedule.list_due(due[0] if due else clock.now, END_OF_TIME)
