@@ -246,6 +246,7 @@ async def _log_in(site: Site, guard: Guard, request: Request) -> Response:
 
 
 async def _log_out(site: Site, request: Request) -> Response:
+    site.memory.take_notes(request.state.browser)  # the next person at this browser may be another one
     answer = RedirectResponse("./", 303)
     answer.headers["set-cookie"] = make_cookie(request.scope, site.keys.session_name, "", age=0)
     return answer

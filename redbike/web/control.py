@@ -162,7 +162,7 @@ class Sent:
 
     def refuse(self, error: RedbikeError) -> Response:
         """Lead back, and tell which error came before anything was changed."""
-        return self.lead_back(Note(f"Nothing was done: {error}", is_problem=True))
+        return self.lead_back(Note(f"Nothing was done: {error}", is_problem=True, is_refusal=True))
 
     @property
     def is_repeated(self) -> bool:

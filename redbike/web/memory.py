@@ -6,7 +6,7 @@ All of it is in this process alone, and bounded.
 import secrets
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,6 +27,7 @@ class Note:
     text: str
     is_problem: bool = False
     is_open: bool = False  # whether it goes on
+    is_refusal: bool = False  # nothing was done: the next note of something else replaces it
 
 
 class Memory:
@@ -36,7 +37,7 @@ class Memory:
         self.changing = threading.Lock()  # held by who compares a job with what a form has seen, and then sets it
         self._keys = keys
         self._lock = threading.Lock()
-        self._notes: OrderedDict[str, deque[Note]] = OrderedDict()
+        self._notes: OrderedDict[str, list[Note]] = OrderedDict()
         self._used: OrderedDict[str, float] = OrderedDict()  # keys of forms, and when these were made
         self._oldest = time.time()  # no form that is older can be told from one that was sent already
         self._sets: OrderedDict[str, frozenset[str]] = OrderedDict()
@@ -45,8 +46,8 @@ class Memory:
     def add_note(self, browser: str, note: Note) -> None:
         """Tell a browser something with the next page that it loads."""
         with self._lock:
-            self._notes.setdefault(browser, deque(maxlen=NOTES)).append(note)
-            self._notes.move_to_end(browser)
+            unread = [each for each in self._notes.pop(browser, ()) if note.is_refusal or not each.is_refusal]
+            self._notes[browser] = unread if unread[-1:] == [note] else [*unread, note][-NOTES:]
             if len(self._notes) > BROWSERS:
                 self._notes.popitem(last=False)
 

@@ -14,7 +14,7 @@ from redbike.errors import Unreachable
 from redbike.web import app
 from redbike.web import control as steering
 from redbike.web.keys import Keys
-from redbike.web.memory import BROWSERS, Memory, Note
+from redbike.web.memory import BROWSERS, NOTES, Memory, Note
 from redbike.web.selection import Found
 from tests.states import unchanged
 from tests.verbs import Quiet, set_job, stopping
@@ -190,6 +190,40 @@ def test_redis_that_is_away(own_server):
     # So the form may be sent again.
     for form, path, said in forms:
         assert browser.post(form, path).notes == [said]
+
+
+def test_a_failure_that_is_past_is_not_shown_beside_what_was_done(own_server):
+    bike = Redbike(Quiet("A"), redis_config=own_server.url)
+    set_job(bike.store, JOB, HOURLY, 4e9)
+    browser = Browser(app(bike, write=True, token=TOKEN))
+    browser.post([("token", TOKEN)], "/login")
+    forms = [fill(browser) for _ in range(2)]
+    own_server.stop()
+    for _ in range(3):
+        page = browser.post(forms[0])
+        assert [note[:18] for note in page.notes] == ["Nothing was done: "]
+    own_server.start()
+    assert browser.post(forms[0]).notes == [f"{JOB}: queued."]
+    own_server.stop()
+    browser.post(forms[1])
+    own_server.start()
+    # The next person at this browser may be another one.
+    assert browser.post([], "/logout").notes == []
+    assert browser.post([("token", TOKEN)], "/login").notes == []
+
+
+def test_a_note_stays_until_it_was_read_unless_it_is_of_no_use_any_more():
+    memory, done, part = Memory(Keys(None)), Note("done"), Note("done in part", is_problem=True)
+    refusals = [Note(f"nothing was done: {number}", is_problem=True, is_refusal=True) for number in range(9)]
+    for notes, kept in (
+        ((refusals[0], refusals[0]), [refusals[0]]),
+        ((part, refusals[0], done), [part, done]),
+        ((done, refusals[0]), [done, refusals[0]]),
+        (refusals, refusals[-NOTES:]),
+    ):
+        for note in notes:
+            memory.add_note("b", note)
+        assert memory.take_notes("b") == kept
 
 
 def test_a_form_with_which_nothing_was_done_may_be_sent_again(browser, monkeypatch):
