@@ -107,8 +107,9 @@ def test_runs_of_a_job_on_every_host_are_cancelled(bike, browser):
     assert page.notes == ["Cancel the job all:A@all: 1 cancelled, 1 without anything that waits or runs."]
     assert "Cancel its run" not in page.text
     for host, verbs in (("all", ["Run now", "Unset"]), ("web1", ["Run now"])):
-        form = browser.get(f"/job?id=all:A@{host}").find("Run now")
-        assert [text for *_, text in form.buttons] == verbs, "only the job of all hosts is unset"
+        page = browser.get(f"/job?id=all:A@{host}")
+        assert [text for *_, text in page.find("Run now").buttons] == verbs, "only the job of all hosts is unset"
+        assert ('id="do-edit"' in page.html) == ("Unset" in verbs), "nor is another one edited"
 
 
 def test_who_runs_jobs_is_told_what_is_paused(bike, browser):
