@@ -325,6 +325,14 @@ def test_the_clock_of_redis_says_what_is_past(browser, bike, monkeypatch):
             assert (f"{at:%Y-%m-%d %H:%M:%S} UTC" in found, "That is past" in found) == (True, False)
 
 
+def test_a_schedule_of_no_job_means_something_while_redis_is_away(own_server):
+    browser = Browser(app(Redbike(Quiet("A"), redis_config=own_server.url), token="a-token-of-the-tests"))
+    browser.post([("token", "a-token-of-the-tests")], "/login")
+    own_server.stop()
+    assert "03:00:00 UTC" in preview(browser, schedule="0 3 * * *")
+    assert "Redis does not answer" in preview(browser, schedule="0 3 * * *", id="a:A")
+
+
 HOSTILE = [
     "x" * 20_000,
     "DTSTART:19700101T000000Z\nRRULE:FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30",

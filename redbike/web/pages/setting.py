@@ -45,7 +45,11 @@ def show_preview(site: Site, request: Request) -> Response:
     texts = {name: request.query_params.get(name, "").strip() for name in ("id", "schedule", "tz", "spread")}
     draft = Draft(texts["id"], texts["schedule"], texts["tz"], {"spread": texts["spread"]})
     kept = Kept.read(site.bike.store, draft.jobid) if is_jobid(draft.jobid) else Kept()
-    preview = draft.preview(site.bike.settings.timezone, kept, site.read_clock().now)
+    try:
+        clock = site.read_clock()
+    except ServerError:  # a schedule means something also while Redis is away
+        clock = site.make_clock()
+    preview = draft.preview(clock.zone, kept, clock.now)
     return site.answer(
         request, "act_preview.html", preview.clock, preview=preview, named=_name_rehearsal(draft, kept, preview)
     )
