@@ -39,7 +39,7 @@ def show_page(arguments: Arguments, config: Config) -> None:
     root_path = server.check_root_path(arguments["--root-path"] or "")
     token = os.environ.get(TOKEN)
     keys = Keys(None if token is None else check_token(token, TOKEN))
-    write, show_data = arguments["--write"], arguments["--show-data"]
+    write, show_data, api = arguments["--write"], arguments["--show-data"], arguments["--api"]
     proxies = read_proxies(arguments)
     site = Site(_make_opener(config, write), config.settings, keys, write, show_data)
     stopping = StopFlag()
@@ -57,7 +57,7 @@ def show_page(arguments: Arguments, config: Config) -> None:
                     f"set {TOKEN}, or make tokens with redbike token"
                 )
             asks: Asks = "if any" if is_local and not proxies.roles else "always"
-            served = server.put_below(root_path, make_app(site, asks=asks, proxies=proxies, api=arguments["--api"]))
+            served = server.put_below(root_path, make_app(site, asks=asks, proxies=proxies, api=api), api)
             bound.listen()
             complain(f"listening on {server.get_url(bound)}{root_path}/")
             with suppress(ServerError):  # it may be away, but a wrong number of shards stays so

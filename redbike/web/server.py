@@ -82,13 +82,14 @@ class RootPath:
         await self._app(scope, receive, send)
 
 
-def put_below(path: str, app: Starlette) -> ASGIApp:
-    """Return `app` below `path`, if that is not "".
+def put_below(path: str, app: Starlette, api: bool) -> ASGIApp:
+    """Return `app`, which has an `api` or not, below `path`, if that is not "".
 
     Raise `BadConfig` if a page begins with the same name: nobody could tell whether a proxy has stripped it.
     """
     name = path.split("/")[1:2]
-    if name in [each.split("/")[1:2] for each in (PREFIX, *(getattr(route, "path", "/") for route in app.routes))]:
+    pages = [getattr(route, "path", "/") for route in app.routes] + [PREFIX] * api
+    if name in [each.split("/")[1:2] for each in pages]:
         raise BadConfig(f"bad --root-path {path!r:.80}: /{name[0]} is a path of the page itself; name another one")
     return RootPath(app, path) if path else app
 

@@ -129,7 +129,7 @@ def test_a_token_that_is_too_simple(shell, token):
         (["--root-path=redbike"], 2, "bad --root-path 'redbike': a path such as /redbike is needed"),
         (["--root-path=/jobs/"], 2, "bad --root-path '/jobs': /jobs is a path of the page itself; name another one"),
         (["--root-path=/static/x"], 2, "bad --root-path '/static/x': /static is a path of the page itself; name"),
-        (["--root-path=/api"], 2, "bad --root-path '/api': /api is a path of the page itself; name another one"),
+        (["--root-path=/api", "--api"], 2, "bad --root-path '/api': /api is a path of the page itself; name"),
         (["--who-header=X Y"], 2, "bad --who-header 'X Y': the name of a header is needed, such as X-Forwarded-User"),
     ],
 )

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from redbike.errors import BadConfig, RedbikeError
 from redbike.process.signals import StopFlag
 from redbike.queries.metrics_server import Address
-from redbike.web import server
+from redbike.web import app, server
 from tests.waiting import wait_until
 
 
@@ -214,6 +214,14 @@ def test_paths_that_a_proxy_may_have():
     for text in ("red", "//red", "/red//bike", "/..", "/a/../b", "/a b", "/a?b", "/%41", "/é", "/a\n", "/<b>"):
         with pytest.raises(BadConfig, match="bad --root-path"):
             server.check_root_path(text)
+
+
+def test_a_page_without_an_api_may_be_below_that_name(bike):
+    page = app(bike, write=True)
+    assert isinstance(server.put_below("/api", page, api=False), server.RootPath)
+    for path, api in (("/api", True), ("/api/x", True), ("/jobs", False), ("/events/x", False)):
+        with pytest.raises(BadConfig, match=f"bad --root-path '{path}': .* is a path of the page itself"):
+            server.put_below(path, page, api)
 
 
 def test_who_can_reach_an_address():
