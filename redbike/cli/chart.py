@@ -116,7 +116,7 @@ def _advise(agenda: Forecast, clock: Clock) -> str:
     assert relief
     spread = f"--spread={relief.seconds // 60}m"
     how = f"{relief.hashed!r} or {spread}" if relief.hashed else spread
-    when = clock.format(minute.start)[11:16]
+    when = clock.format_minute(minute.start)[11:]
     return (
         f"With {how} for the {relief.share.jobs:,} jobs with {relief.share.schedule!r}, {when} would have "
         f"{relief.runs:,} runs in place of {minute.runs:,}, and no minute more than {relief.most:,}."

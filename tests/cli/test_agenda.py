@@ -100,6 +100,13 @@ def test_colours_and_blocks_are_for_terminals_that_want_them_and_the_zone_is_tha
     assert line.startswith("0 runs of 0 jobs, ")
 
 
+def test_of_an_hour_that_comes_twice_it_says_which(bike, shell):
+    list(bike.set_many([(f"night{n}:A", "30 2 * * *") for n in range(60)], tz="Europe/Berlin"))
+    (shell.folder / ".redbike.conf").write_text("[redbike]\ntimezone: Europe/Berlin\n")
+    lines = plain(run_on_terminal(shell, "agenda", "night*", "--after=2090-10-29T00:00", "--hours=6"))
+    assert ", 02:30+02:00 would have 1 runs in place of 60" in " ".join(lines)
+
+
 def test_how_far_it_is_is_shown_where_there_are_many_jobs(bike, shell, monkeypatch, capfd):
     monkeypatch.setenv("REDBIKE_URL", shell.environment["REDBIKE_URL"])
     monkeypatch.setenv("TERM", "xterm-256color")

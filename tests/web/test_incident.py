@@ -5,9 +5,12 @@ from urllib.parse import urljoin
 
 import pytest
 
+from redbike import Redbike, RoundRobin
 from redbike.store.enums import Outcome
+from redbike.web import app
 from redbike.web.pages import incident as pages
 from tests.queries import kept
+from tests.web.conftest import BASE, TestClient
 
 HOSTILE = '<script>alert(1)</script>"\u202e:A'
 AT = 1_700_000_000.0
@@ -41,6 +44,13 @@ def test_the_page_has_strip_table_text_and_the_first_unusual_thing(failed, page)
         assert said in answer.text
     assert re.search(r"<textarea[^>]* readonly[^>]*>\s*Redbike ", answer.text)
     assert "<b>luck" not in answer.text
+
+
+def test_of_an_hour_that_comes_twice_the_strip_says_which(bike):
+    bike = Redbike(RoundRobin("A"), bike.prefix, bike.client, timezone="Europe/Berlin")
+    answer = TestClient(app(bike), base_url=BASE).get("/at/2025-10-26T01:00:00Z±1h")
+    ticks = re.findall(r'<text class="tick"[^>]*>(.*?)</text>', answer.text)
+    assert ticks == ["02:00:00+02:00", "02:30:00+02:00", "02:00:00+01:00", "02:30:00+01:00", "03:00:00"]
 
 
 def test_ways_to_write_it(failed, page):

@@ -67,7 +67,7 @@ def show_incident(site: Site, request: Request) -> Response:
         skipped=describe_skipped(incident) if incident.skipped else "",
         rules=RULES,
         report=format_report(incident, zone, site.name, listed),
-        strip=draw_incident(incident, label, lambda moment: clock.format(moment)[11:19]),
+        strip=draw_incident(incident, label, lambda moment: clock.format(moment)[11:]),
         around=list(_list_others(window, now)),
         width=_write_width(window.width),
         at=name_instant(window.at, zone),

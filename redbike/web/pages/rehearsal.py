@@ -155,7 +155,7 @@ def _describe(rehearsal: Rehearsal, clock: Clock) -> dict[str, Any]:
     """Return what the page says of a rehearsal."""
     without, changed = rehearsal.without, rehearsal.changed
     most = max([1, *without.minutes, *changed.minutes])
-    draw = partial(draw_load, rehearsal, name=lambda moment: clock.format(moment)[11:16])
+    draw = partial(draw_load, rehearsal, name=lambda moment: clock.format_minute(moment)[11:])
     peaks = {peak.queue: peak for peak in rehearsal.find_peaks(without)}
     rows = [_make_row(rehearsal, peaks[peak.queue], peak) for peak in rehearsal.find_peaks(changed)]
     return {
