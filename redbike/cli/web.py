@@ -57,7 +57,7 @@ def show_page(arguments: Arguments, config: Config) -> None:
                     f"set {TOKEN}, or make tokens with redbike token"
                 )
             asks: Asks = "if any" if is_local and not proxies.roles else "always"
-            served = server.put_below(root_path, make_app(site, asks=asks, proxies=proxies, api=api), api)
+            served = server.mount_below(root_path, make_app(site, asks=asks, proxies=proxies, api=api), api)
             bound.listen()
             complain(f"listening on {server.get_url(bound)}{root_path}/")
             with suppress(ServerError):  # it may be away, but a wrong number of shards stays so

@@ -11,7 +11,7 @@ from redbike.errors import BadConfig
 
 SESSION, BROWSER = "redbike-session", "redbike-browser"  # cookies; the first is a prefix of its name
 AGE = 30 * 86400  # seconds for which a session and its cookies are valid
-BEHIND = 86400  # seconds by which the clock of a host may be behind that of the one that has made a session
+CLOCK_SKEW = 86400  # seconds by which the clock of a host may be behind that of the one that has made a session
 SHORTEST = 16  # characters of a token
 ROUNDS = 100_000  # of the derivation of the secret: it slows down whoever guesses a token from a cookie
 TRIES, WINDOW = 10, 60.0  # wrong tokens from an address in so many seconds; then it may not try
@@ -107,7 +107,7 @@ class Keys:
         text, _, signature = cookie.rpartition(".")
         if not _is_same(signature, self._sign(f"session {text}{digest}")):
             return False
-        return -BEHIND <= time.time() - int(text.partition(".")[0]) < AGE
+        return -CLOCK_SKEW <= time.time() - int(text.partition(".")[0]) < AGE
 
     def make_form(self, browser: str) -> str:
         """Return what a form must send that `browser` has got."""

@@ -51,10 +51,10 @@ class Memory:
             if len(self._notes) > BROWSERS:
                 self._notes.popitem(last=False)
 
-    def take_notes(self, browser: str, forgets: bool = True) -> list[Note]:
-        """Return what a browser is to be told, and forget it, if it `forgets`."""
+    def take_notes(self, browser: str, keep: bool = False) -> list[Note]:
+        """Return what a browser is to be told, and forget it, unless the memory is to `keep` it."""
         with self._lock:
-            return list(self._notes.pop(browser, ()) if forgets else self._notes.get(browser, ()))
+            return list(self._notes.get(browser, ()) if keep else self._notes.pop(browser, ()))
 
     def make_once(self, browser: str) -> str:
         """Return a key for a form: what the form asks for is done once, however often it is sent."""

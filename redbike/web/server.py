@@ -82,10 +82,10 @@ class RootPath:
         await self._app(scope, receive, send)
 
 
-def put_below(path: str, app: Starlette, api: bool) -> ASGIApp:
+def mount_below(path: str, app: Starlette, api: bool) -> ASGIApp:
     """Return `app`, which has an `api` or not, below `path`, if that is not "".
 
-    Raise `BadConfig` if a page begins with the same name: nobody could tell whether a proxy has stripped it.
+    Raise `BadConfig` if a page begins with the same name: nobody could tell whether a proxy has stripped the path.
     """
     name = path.split("/")[1:2]
     pages = [getattr(route, "path", "/") for route in app.routes] + [PREFIX] * api

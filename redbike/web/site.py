@@ -159,8 +159,8 @@ class Site:
         """Return a page made of a template; `clock` says when what is shown was so."""
         # Relative links only: a proxy may have put the site below any path.
         browser, place = request.state.browser, name_place(request)
-        # What loads a page in the background is told nothing: the person would never see it. What takes the place of a
-        # page while Redis is away goes by itself, perhaps before it is read.
+        # What loads a page in the background is told nothing: the person would never see it. A 503 page reloads by
+        # itself. The person may not have read the note, so it is kept.
         is_seen = "text/html" in request.headers.get("accept", "")
         context = {
             "site": self,
@@ -173,7 +173,7 @@ class Site:
             "instant": lambda moment: show_instant(moment, clock),
             "form": self.keys.make_form(browser),
             "once": lambda: self.memory.make_once(browser),
-            "notes": lambda: self.memory.take_notes(browser, forgets=status != 503) if is_seen else [],
+            "notes": lambda: self.memory.take_notes(browser, keep=status == 503) if is_seen else [],
             "back": place,
             "asked": request.query_params,
             "missing": list_missing(),

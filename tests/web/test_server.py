@@ -218,10 +218,10 @@ def test_paths_that_a_proxy_may_have():
 
 def test_a_page_without_an_api_may_be_below_that_name(bike):
     page = app(bike, write=True)
-    assert isinstance(server.put_below("/api", page, api=False), server.RootPath)
+    assert isinstance(server.mount_below("/api", page, api=False), server.RootPath)
     for path, api in (("/api", True), ("/api/x", True), ("/jobs", False), ("/events/x", False)):
         with pytest.raises(BadConfig, match=f"bad --root-path '{path}': .* is a path of the page itself"):
-            server.put_below(path, page, api)
+            server.mount_below(path, page, api)
 
 
 def test_who_can_reach_an_address():
