@@ -54,6 +54,7 @@
   const getKey = (node) => {
     if (node.nodeType !== Node.ELEMENT_NODE) return "";
     if (node.id || node.dataset.key) return node.id || node.dataset.key;
+    if (node.matches("dl > div")) return node.querySelector("dt")?.textContent ?? "";
     return /^(TR|LI)$/.test(node.nodeName) ? node.querySelector("a[href]")?.getAttribute("href") ?? "" : "";
   };
   const KEPT = new Set(["open", "value", "checked", "aria-expanded"]); // what the user has done

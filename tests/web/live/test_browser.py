@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from starlette.responses import HTMLResponse
 
 from redbike import Redbike
+from redbike.store.processes import ProcessRecord
 from redbike.web import background, live, stream
 from redbike.web.pages import PAGES, timeline
 from tests.loops import beside
@@ -56,6 +57,23 @@ def test_what_happens_is_shown_and_nothing_else_is_touched(busy, visit):
     busy.bike.set("first:0", "NOW")  # its row comes before the other ones
     expect(tab.get_by_role("row", name="work-0")).to_be_visible()
     assert tab.evaluate("document.activeElement === mark && mark.isConnected && mark.closest('tr') === row")
+
+
+def test_a_fact_that_comes_or_goes_leaves_the_links_of_the_other_ones(page, visit):
+    bike = page.bike
+    for host in ("web1", "web2"):
+        entry = ProcessRecord(0.0, "worker", host, 1, ("work-A",), "1", for_host=True).format_entry()
+        bike.store.workers.register(f"Owner-{host}", entry)
+    bike.set("all:A@all", "EVERY:1h")
+    tab = visit(f"{page.url}job?id=all:A@all")
+    wait_for_stream(page)
+    tab.locator("#facts a", has_text="all:A@web2").focus()
+    bike.pause("all:A@all", reason="the disk is full")  # its row comes before those of the hosts
+    expect(tab.locator("#facts")).to_contain_text("the disk is full")
+    expect(tab.locator(":focus")).to_have_text("all:A@web2")
+    list(bike.resume("all:A@all"))
+    expect(tab.locator("#facts")).not_to_contain_text("the disk is full")
+    expect(tab.locator(":focus")).to_have_text("all:A@web2")
 
 
 def test_the_timeline_moves_by_arrow_keys_and_by_dragging(busy, visit):
