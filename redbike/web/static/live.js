@@ -239,8 +239,10 @@
       const found = new DOMParser().parseFromString(text, "text/html");
       const wanted = found.getElementById("counted");
       if (text && !wanted) location.reload(); // one has to log in
-      // What is shown stays if the server has forgotten it, and counts it anew.
-      if (wanted && (wanted.children.length > 1 || counted.children.length === 1)) {
+      // If the server has forgotten what is shown and counts it again, that stays; only how far it is changes.
+      if (wanted?.children.length === 1 && counted.children.length > 1) {
+        patch(counted.firstElementChild, wanted.firstElementChild);
+      } else if (wanted) {
         patch(counted, wanted);
         patch(document.getElementById("clock"), found.getElementById("clock"));
         setClock(document.getElementById("clock"));

@@ -145,6 +145,34 @@ def test_what_is_counted_is_counted_again_while_one_looks(busy, visit, monkeypat
     wait_until(is_shown, BUSY / 1000)
 
 
+@pytest.mark.parametrize(
+    ("place", "owner", "name"), [("timeline?lanes=job", timeline, "find_lanes"), ("agenda", Redbike, "agenda")]
+)
+def test_what_the_server_has_forgotten_is_shown_until_it_is_counted_again(busy, visit, monkeypatch, place, owner, name):
+    may_go_on, count = threading.Event(), getattr(owner, name)
+
+    def count_later(*args, **given):
+        assert may_go_on.wait(BUSY / 1000)
+        return count(*args, **given)
+
+    monkeypatch.setattr(owner, name, count_later)
+    may_go_on.set()
+    tab = visit(busy.url)
+    tab.clock.install()
+    tab.goto(busy.url + place)
+    expect(tab.locator("#counted")).to_contain_text("hello:A")
+    may_go_on.clear()
+    busy.bike.set("new:A", "EVERY:10m")
+    busy.application.state.site.background._tasks.clear()  # as if many other counts were asked for
+    tab.clock.run_for(30_000)
+    expect(tab.locator("#counting")).to_contain_text("Counting")
+    # In half a minute it may be forgotten again.
+    expect(tab.locator("#counting")).to_have_attribute("data-again", "1")
+    expect(tab.locator("#counted")).to_contain_text("hello:A")
+    may_go_on.set()
+    expect(tab.locator("#counted")).to_contain_text("new:A")
+
+
 def test_hold_and_go_on(busy, visit):
     tab = visit(f"{busy.url}queues")
     wait_for_stream(busy)
