@@ -39,6 +39,7 @@ Listen = Callable[[Callable[[], bool], Callable[[], bool]], Iterable[object]]
 # name of the attribute in it, so whole attributes are passed over.
 BEGINNING = re.compile(r'<([a-z][a-z0-9]*)((?:\s+[^\s<>="]+(?:="[^"<>]*")?)*?\sdata-live(?:[\s=][^<>]*)?)>')
 NAME = re.compile(r'\sid="([^"<>]+)"')
+AGE = re.compile(r'data-age="([0-9.]+)"')
 RELATIVE = re.compile(r"(<time [^<>]*data-at=[^<>]*>)[^<]*")
 
 
@@ -106,8 +107,8 @@ class View:
         """Return the clock, if there is one, which says how many seconds ago it was right."""
         if CLOCK not in self.parts or self.problem:
             return {}
-        age = f' data-age="{time.monotonic() - self.rendered:.1f}" data-now='
-        return {CLOCK: self.parts[CLOCK][1].replace(" data-now=", age, 1)}
+        since = time.monotonic() - self.rendered
+        return {CLOCK: AGE.sub(lambda age: f'data-age="{float(age[1]) + since:.1f}"', self.parts[CLOCK][1], count=1)}
 
 
 class Viewer(Reader):

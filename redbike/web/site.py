@@ -64,12 +64,16 @@ class Snapshot(Generic[T]):
         self._read = read
         self._fresh = fresh
         self._reading = threading.Lock()
-        # Until when it is fresh (monotonic), the answer, and the shards that it lacks.
-        self._found: tuple[float, T, dict[str, Unreachable]] | None = None
+        # Until when it is fresh and when it was asked for (both monotonic), the answer, and the shards that it lacks.
+        self._found: tuple[float, float, T, dict[str, Unreachable]] | None = None
         self._failed: tuple[float, RedbikeError] | None = None  # the last time, and why
 
     def get(self) -> T:
         """Return it. Raise what `read` raises."""
+        return self.get_with_time()[0]
+
+    def get_with_time(self) -> tuple[T, float]:
+        """Return it, and when it was asked for (monotonic). Raise what `read` raises."""
         came = time.monotonic()
         with self._reading:
             if self._found is None or time.monotonic() > self._found[0]:
@@ -84,11 +88,11 @@ class Snapshot(Generic[T]):
                     self._failed = time.monotonic(), error
                     raise
                 now = time.monotonic()
-                self._found = now + max(self._fresh, SHARE * (now - began)), answer, missing
-            _, answer, missing = self._found
+                self._found = now + max(self._fresh, SHARE * (now - began)), began, answer, missing
+            _, began, answer, missing = self._found
         if math.isfinite(self._fresh):  # else it is the way to the server, and no answer of it
             note_missing(missing)
-        return answer
+        return answer, began
 
     def drop(self) -> None:
         """Forget the answer, so that it is read again by whoever comes next."""
@@ -155,8 +159,16 @@ class Site:
     def _read_view(self) -> View:
         return read_view(self.bike.store, SHOWN, MAX_LAG, self.bike.settings.timezone)
 
-    def answer(self, request: Request, template: str, clock: Clock, status: int = 200, **values: Any) -> HTMLResponse:
-        """Return a page made of a template; `clock` says when what is shown was so."""
+    def answer(
+        self,
+        request: Request,
+        template: str,
+        clock: Clock,
+        status: int = 200,
+        read_at: float | None = None,
+        **values: Any,
+    ) -> HTMLResponse:
+        """Return a page made of a template; `clock` says when what is shown was so, `read_at` the same (monotonic)."""
         # Relative links only: a proxy may have put the site below any path.
         browser, place = request.state.browser, name_place(request)
         # What loads a page in the background is told nothing: the person would never see it. A 503 page reloads by
@@ -170,6 +182,7 @@ class Site:
             "is_logged_in": bool(read_cookies(request.headers, self.keys.session_name)),
             "stream": f"events?page={quote(place, safe='')}",
             "clock": clock,
+            "age": 0.0 if read_at is None else time.monotonic() - read_at,
             "instant": lambda moment: show_instant(moment, clock),
             "form": self.keys.make_form(browser),
             "once": lambda: self.memory.make_once(browser),

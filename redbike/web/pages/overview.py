@@ -37,7 +37,7 @@ PLACES = {
 
 def show_overview(site: Site, request: Request) -> Response:
     """Show it. Nothing that it reads grows with the number of jobs."""
-    view = site.view.get()
+    view, read_at = site.view.get_with_time()
     clock = site.make_clock(view.glance.now)
     health = judge(view.glance, MAX_LAG)
     missing = [str(error) for error in list_missing()]
@@ -47,6 +47,7 @@ def show_overview(site: Site, request: Request) -> Response:
         request,
         "overview.html",
         clock,
+        read_at=read_at,
         here="",
         health=health,
         problems=[(text, topic, *PLACES[topic]) for text, topic in zip(health.problems, health.topics, strict=True)],
@@ -92,7 +93,7 @@ def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
 
 def show_queues(site: Site, request: Request) -> Response:
     """Show all queues."""
-    view = site.view.get()
+    view, read_at = site.view.get_with_time()
     clock = site.make_clock(view.glance.now)
     queue_limits = {limits.queue: limits for limits in site.queue_limits.get()}
     chosen = read_queue(site, request)
@@ -100,6 +101,7 @@ def show_queues(site: Site, request: Request) -> Response:
         request,
         "queues.html",
         clock,
+        read_at=read_at,
         here="queues",
         queues=view.glance.queues[:MOST],
         chosen=chosen,
@@ -116,7 +118,7 @@ def show_queues(site: Site, request: Request) -> Response:
 
 def show_workers(site: Site, request: Request) -> Response:
     """Show all dispatchers and workers, and what they do."""
-    view = site.view.get()
+    view, read_at = site.view.get_with_time()
     clock = site.make_clock(view.glance.now)
     processes = view.glance.processes
     lost = [each for each in processes if each.state == "lost"]
@@ -125,6 +127,7 @@ def show_workers(site: Site, request: Request) -> Response:
         request,
         "workers.html",
         clock,
+        read_at=read_at,
         here="workers",
         lost=lost[:MOST],
         dispatchers=[each for each in alive if each.kind == "dispatcher"][:MOST],

@@ -31,9 +31,9 @@
     const text = parts.slice(0, 2).filter(Boolean).join(" ");
     return !text ? "now" : seconds > 0 ? `in ${text}` : `${text} ago`;
   };
-  // A rendering may be sent long after it was made, and shown long after it was sent.
+  // What is shown may have been read long before it was rendered, and rendered long before it was sent.
   const setClock = (clock) => {
-    if (clock) ahead = Number(clock.dataset.now) + Number(clock.dataset.age ?? 0) - Date.now() / 1000;
+    if (clock) ahead = Number(clock.dataset.now) + Number(clock.dataset.age) - Date.now() / 1000;
   };
   const countOn = () => {
     if (isHeld || isAway || document.hidden) return;

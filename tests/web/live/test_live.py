@@ -1,6 +1,7 @@
 """The stream of live updates, by HTTP: what it sends, what it costs, and what ends it."""
 
 import json
+import re
 import threading
 import time
 from contextlib import contextmanager
@@ -211,6 +212,24 @@ def test_an_idle_stream_shows_that_it_is_alive(page, monkeypatch):
         assert ": alive" in lines
         assert next(lines) == "event: beat"
         assert "data-now" in next(lines)
+
+
+@pytest.mark.parametrize("path", ["", "queues", "workers"])
+def test_the_clock_of_what_is_kept_says_how_old_that_is(page, monkeypatch, path):
+    monkeypatch.setattr(stream, "BEAT", 0.3)
+    page.application.state.site.view._fresh = 3600  # as for many jobs
+    timeline = page.bike.store.timeline
+
+    def is_right(read):
+        asked, text = timeline.read_clock(), read()
+        now, age = map(float, re.search(r'data-now="([^"]*)" data-age="([^"]*)"', text).groups())
+        assert asked - 1 < now + age < timeline.read_clock() + 1
+        return age > 3
+
+    wait_until(lambda: is_right(lambda: get(page.url + path).text), BUSY)
+    with watch(page, path) as events:
+        next(events)
+        assert is_right(lambda: wait_for(events, lambda _: True, "beat").value["clock"])
 
 
 def test_a_server_that_goes_away_and_comes_back(page_on_node, node):
