@@ -14,7 +14,7 @@
   const LONGEST = 60000; // milliseconds between two tries, at most
   const SELDOM = 30; // seconds after which what was counted is looked at again
   const waiting = new Map(); // fragments that are not shown yet, by id
-  let stream = null, last = "", tries = 0, retry = 0, heard = 0, ahead = 0;
+  let stream = null, last = "", tries = 0, retry = 0, heard = 0, received = 0, ahead = 0;
   let isHeld = false, isAway = false;
 
   // ---- time
@@ -143,8 +143,12 @@
     if (connection.textContent !== trouble) connection.textContent = trouble;
     connection.dataset.state = word;
   };
-  const take = (event) => {
+  const hear = () => {
     heard = Date.now();
+    received += 1;
+  };
+  const take = (event) => {
+    hear();
     tries = 0;
     const parts = JSON.parse(event.data);
     if (parts.clock) setClock(parse(parts.clock));
@@ -168,7 +172,7 @@
       take(event);
     });
     stream.addEventListener("trouble", (event) => {
-      heard = Date.now();
+      hear();
       isAway = true;
       tell("away", JSON.parse(event.data));
     });
@@ -190,11 +194,12 @@
     retry = setTimeout(open, wait());
     if (tries < 2) return;
     isAway = true;
+    const before = received;
     // One may have to log in again, or too many look.
     const trouble = await isThere()
       ? "This page is not updated any more: load it again."
       : "The server of this page does not answer.";
-    if (isAway) tell("away", trouble);
+    if (isAway && received === before) tell("away", trouble); // else the stream is back, and says what is wrong
   };
   const wait = () => Math.min(LONGEST, 1000 * 2 ** Math.min(tries, 6)) * (0.5 + Math.random());
   // A page that could not be shown comes back by itself.

@@ -387,6 +387,27 @@ def test_redis_goes_away_and_comes_back_while_a_page_is_open(page_on_node, node,
     expect(other.get_by_role("heading", level=1)).to_have_text("Queues")
 
 
+def test_a_late_answer_of_the_server_leaves_what_the_stream_has_said(page_on_node, node, visit, monkeypatch):
+    tab = visit(f"{page_on_node.url}queues", expected="status of 503")
+    wait_for_stream(page_on_node)
+    tab.evaluate("""() => {
+        window.fetch = () => new Promise((resolve) => { window.answer = () => resolve(new Response()); });
+    }""")
+    with monkeypatch.context() as patched:
+        patched.setattr(live, "VIEWERS", 0)
+        for view in page_on_node.application.state.live.list_views(only_new=False):
+            for viewer in list(view.viewers):
+                viewer.wake(is_over=True)
+        tab.wait_for_function("() => Boolean(window.answer)")
+        node.kill()
+    status = tab.locator("#connection")
+    expect(status).to_contain_text("Redis does not answer since 20")
+    tab.evaluate("async () => { answer(); await new Promise((resolve) => setTimeout(resolve)); }")
+    assert "Redis does not answer since 20" in status.inner_text()
+    node.start()
+    expect(status).to_have_text("It answers again.")
+
+
 def test_the_server_of_the_page_goes_away(bike, visit):
     with serve(bike) as page:
         tab = visit(f"{page.url}queues", expected="ERR_|Failed to load")
