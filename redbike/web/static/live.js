@@ -109,6 +109,12 @@
       place = next;
     }
   };
+  // A node that is moved loses the focus.
+  const patchWithFocus = (old, wanted) => {
+    const focused = document.activeElement;
+    patch(old, wanted);
+    if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+  };
   const parse = (text) => {
     const template = document.createElement("template");
     template.innerHTML = text;
@@ -116,7 +122,6 @@
   };
   const show = () => {
     if (isHeld) return;
-    const focused = document.activeElement;
     for (const [name, text] of [...waiting]) {
       const old = document.getElementById(name);
       if (old && isSelected(old)) continue; // it is shown when nothing of it is selected any more
@@ -124,13 +129,11 @@
       const wanted = parse(text);
       if (!old || !wanted || old.nodeName !== wanted.nodeName) continue;
       const before = name === "health" ? old.className : "";
-      patch(old, wanted);
+      patchWithFocus(old, wanted);
       if (before && before !== old.className) {
         announcement.textContent = old.querySelector("strong")?.textContent ?? "";
       }
     }
-    // A node that was moved loses it.
-    if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
     countOn();
   };
 
@@ -248,7 +251,7 @@
       if (wanted?.children.length === 1 && counted.children.length > 1) {
         patch(counted.firstElementChild, wanted.firstElementChild);
       } else if (wanted) {
-        patch(counted, wanted);
+        patchWithFocus(counted, wanted);
         patch(document.getElementById("clock"), found.getElementById("clock"));
         setClock(document.getElementById("clock"));
       }

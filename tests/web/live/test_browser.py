@@ -145,6 +145,24 @@ def test_what_is_counted_is_counted_again_while_one_looks(busy, visit, monkeypat
     wait_until(is_shown, BUSY / 1000)
 
 
+def test_a_link_that_moves_when_it_is_counted_again_keeps_the_focus(busy, visit, monkeypatch):
+    monkeypatch.setattr(background, "KEPT", 0.0)
+    tab = visit(busy.url)
+    tab.clock.install()
+    tab.goto(f"{busy.url}agenda")
+    plans = tab.get_by_role("region", name="What runs, and from when").get_by_role("listitem")
+    expect(plans.last).to_contain_text("backup:B")
+    plans.last.get_by_role("link").focus()
+    busy.bike.set("backup:B", "EVERY:10m")
+
+    def has_moved():
+        tab.clock.run_for(30_000)
+        return "EVERY:10m" in plans.nth(1).inner_text()
+
+    wait_until(has_moved, BUSY / 1000)
+    expect(tab.locator(":focus")).to_have_text("backup:B")
+
+
 @pytest.mark.parametrize(
     ("place", "owner", "name"), [("timeline?lanes=job", timeline, "find_lanes"), ("agenda", Redbike, "agenda")]
 )
