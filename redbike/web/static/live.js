@@ -10,7 +10,7 @@
   const button = document.getElementById("hold");
   const SILENCE = 30000; // milliseconds without a sign of life after which the stream counts as lost
   const LEISURE = 15000; // milliseconds for which it says that the trouble is over
-  const HEAD_TIMEOUT = 10000; // milliseconds for which it is asked whether the server shows this page
+  const REPLY_TIMEOUT = 10000; // milliseconds for which an answer of the server is waited for
   const LONGEST = 60000; // milliseconds between two tries, at most
   const SELDOM = 30; // seconds after which what was counted is looked at again
   const waiting = new Map(); // fragments that are not shown yet, by id
@@ -139,6 +139,8 @@
 
   // ---- listening
 
+  const SILENT = "The server of this page does not answer.";
+
   const tell = (word, trouble = "") => {
     bar.dataset.state = word;
     const shown = isHeld ? "held" : word;
@@ -149,6 +151,11 @@
   const hear = () => {
     heard = Date.now();
     received += 1;
+  };
+  const recover = () => {
+    tell("live", isAway ? "It answers again." : connection.textContent);
+    if (isAway) setTimeout(() => isAway || tell("live"), LEISURE);
+    isAway = false;
   };
   const take = (event) => {
     hear();
@@ -166,9 +173,7 @@
     stream = new EventSource(at);
     stream.addEventListener("parts", (event) => {
       last = event.lastEventId;
-      tell("live", isAway ? "It answers again." : connection.textContent);
-      if (isAway) setTimeout(() => isAway || tell("live"), LEISURE);
-      isAway = false;
+      recover();
       take(event);
     });
     stream.addEventListener("beat", (event) => {
@@ -186,10 +191,8 @@
     stream?.close();
     stream = null;
   };
-  const isThere = () => {
-    const asked = fetch(location.href, { method: "HEAD", signal: AbortSignal.timeout(HEAD_TIMEOUT) });
-    return asked.then(({ ok }) => ok, () => false);
-  };
+  const request = (method) => fetch(location.href, { method, signal: AbortSignal.timeout(REPLY_TIMEOUT) });
+  const isThere = () => request("HEAD").then(({ ok }) => ok, () => false);
   // Many pages that have lost the same server must not come back all at once.
   const lose = async () => {
     close();
@@ -201,7 +204,7 @@
     // One may have to log in again, or too many look.
     const trouble = await isThere()
       ? "This page is not updated any more: load it again."
-      : "The server of this page does not answer.";
+      : SILENT;
     if (isAway && received === before) tell("away", trouble); // else the stream is back, and says what is wrong
   };
   const wait = () => Math.min(LONGEST, 1000 * 2 ** Math.min(tries, 6)) * (0.5 + Math.random());
@@ -239,14 +242,23 @@
   // itself again would lose what was typed meanwhile, and a click. Without scripts, the page loads itself again.
   const counted = document.getElementById("counted");
   const lookLater = () => {
-    setTimeout(lookAgain, (counted.querySelector("[data-again]")?.dataset.again ?? SELDOM) * 1000);
+    const again = (counted.querySelector("[data-again]")?.dataset.again ?? SELDOM) * 1000;
+    setTimeout(lookAgain, isAway ? wait() : again);
   };
   const lookAgain = async () => {
-    if (!document.hidden && !isHeld && !isSelected(counted)) {
-      const text = await fetch(location.href).then((answer) => answer.ok ? answer.text() : "", () => "");
+    if (!document.hidden && !isSelected(counted)) {
+      const read = async (answer) => [answer.ok, await answer.text()];
+      const [isShown, text] = await request("GET").then(read).catch(() => [false, ""]);
       const found = new DOMParser().parseFromString(text, "text/html");
       const wanted = found.getElementById("counted");
-      if (text && !wanted) location.reload(); // one has to log in
+      if (isShown && !wanted) location.reload(); // one has to log in
+      tries = isShown ? 0 : tries + 1;
+      if (isShown) recover();
+      else {
+        isAway = true;
+        const heading = found.querySelector("h1")?.textContent;
+        tell("away", heading ? `${heading}.` : SILENT);
+      }
       // If the server has forgotten what is shown and counts it again, that stays; only how far it is changes.
       if (wanted?.children.length === 1 && counted.children.length > 1) {
         patch(counted.firstElementChild, wanted.firstElementChild);

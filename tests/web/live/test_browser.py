@@ -433,6 +433,36 @@ def test_the_server_of_the_page_goes_away(bike, visit):
     expect(tab.locator("#connection")).to_have_text("The server of this page does not answer.")
 
 
+@pytest.mark.parametrize("place", ["timeline", "agenda"])
+def test_what_cannot_be_counted_again_says_why(page_on_node, node, visit, place):
+    tab = visit(page_on_node.url, expected="status of 503")
+    tab.clock.install()
+    tab.goto(page_on_node.url + place)
+    status = tab.locator("#connection")
+
+    def says(text):
+        tab.clock.run_for(2_000)
+        return status.inner_text() == text
+
+    node.kill()
+    wait_until(lambda: says("Redis does not answer."), BUSY / 1000)
+    node.start()
+    wait_until(lambda: says("It answers again."), BUSY / 1000)
+    wait_until(lambda: says(""), BUSY / 1000)
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["ended", "hangs"])
+def test_what_a_silent_server_does_not_count_again_says_so(bike, visit, hangs):
+    with serve(bike) as page:
+        tab = visit(page.url, expected="ERR_|Failed to load")
+        tab.clock.install()
+        tab.goto(f"{page.url}agenda")
+    if hangs:
+        tab.route("**/agenda", lambda route: None)
+    tab.clock.run_for(30_000)
+    expect(tab.locator("#connection")).to_have_text("The server of this page does not answer.")
+
+
 def test_a_page_that_may_not_be_updated_any_more_says_so(bike, visit, monkeypatch):
     monkeypatch.setattr(stream, "BEAT", 0.2)
     secret = make_token(bike, "amy", "read")
