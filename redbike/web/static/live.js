@@ -9,10 +9,11 @@
   const state = document.getElementById("live-state");
   const button = document.getElementById("hold");
   const SILENCE = 30000; // milliseconds without a sign of life after which the stream counts as lost
-  const LEISURE = 15000; // milliseconds for which it says that the trouble is over
+  const RECOVERED_MS = 15000; // for which a page says that the trouble is over
   const REPLY_TIMEOUT = 10000; // milliseconds for which an answer of the server is waited for
+  const NO_REPLY = "The server of this page does not answer.";
   const LONGEST = 60000; // milliseconds between two tries, at most
-  const SELDOM = 30; // seconds after which what was counted is looked at again
+  const RECOUNT_SECONDS = 30; // after which a page looks again at what was counted
   const waiting = new Map(); // fragments that are not shown yet, by id
   let stream = null, last = "", tries = 0, retry = 0, heard = 0, received = 0, ahead = 0;
   let isHeld = false, isAway = false;
@@ -139,8 +140,6 @@
 
   // ---- listening
 
-  const SILENT = "The server of this page does not answer.";
-
   const tell = (word, trouble = "") => {
     bar.dataset.state = word;
     const shown = isHeld ? "held" : word;
@@ -154,7 +153,7 @@
   };
   const recover = () => {
     tell("live", isAway ? "It answers again." : connection.textContent);
-    if (isAway) setTimeout(() => isAway || tell("live"), LEISURE);
+    if (isAway) setTimeout(() => isAway || tell("live"), RECOVERED_MS);
     isAway = false;
   };
   const take = (event) => {
@@ -201,10 +200,8 @@
     if (tries < 2) return;
     isAway = true;
     const before = received;
-    // One may have to log in again, or too many look.
-    const trouble = await isThere()
-      ? "This page is not updated any more: load it again."
-      : SILENT;
+    // The token may be revoked, or there are too many viewers.
+    const trouble = await isThere() ? "This page is not updated any more: load it again." : NO_REPLY;
     if (isAway && received === before) tell("away", trouble); // else the stream is back, and says what is wrong
   };
   const wait = () => Math.min(LONGEST, 1000 * 2 ** Math.min(tries, 6)) * (0.5 + Math.random());
@@ -242,7 +239,7 @@
   // itself again would lose what was typed meanwhile, and a click. Without scripts, the page loads itself again.
   const counted = document.getElementById("counted");
   const lookLater = () => {
-    const again = (counted.querySelector("[data-again]")?.dataset.again ?? SELDOM) * 1000;
+    const again = (counted.querySelector("[data-again]")?.dataset.again ?? RECOUNT_SECONDS) * 1000;
     setTimeout(lookAgain, isAway ? wait() : again);
   };
   const lookAgain = async () => {
@@ -257,7 +254,7 @@
       else {
         isAway = true;
         const heading = found.querySelector("h1")?.textContent;
-        tell("away", heading ? `${heading}.` : SILENT);
+        tell("away", heading ? `${heading}.` : NO_REPLY);
       }
       // If the server has forgotten what is shown and counts it again, that stays; only how far it is changes.
       if (wanted?.children.length === 1 && counted.children.length > 1) {
