@@ -28,13 +28,13 @@ def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **
     if run.has_begun and settings.overlap == "queue" and settings.catchup != "all":
         # Nobody knows when the first try began: all that came due since may have done so during it.
         run = replace(run, start=after)
-    missed, overlapped = count_skipped(run, schedule, now)
-    if settings.catchup == "all" and missed:
+    if settings.catchup == "all" and schedule.count(after, min(run.start, now), 1):
         surplus, on = pass_surplus(schedule, after, min(run.start, now), settings.catchup_limit)
         due = schedule.find_place(on)
         first, passed = pass_late_ones(schedule, due, now, settings)
         paused = count_paused(run, schedule, after, now if due is None else due - JUST_BEFORE)
         return NextState("next", due=first, missed=max(0, surplus - paused), paused=paused, **passed, **kept)
+    missed, overlapped = count_skipped(run, schedule, now)
     paused = count_paused(run, schedule, after, min(run.start, now))
     skipped: dict[str, Any] = {"missed": max(0, missed - paused), "paused": paused, "overlapped": overlapped}
     next_state = NextState("next", due=schedule.find_place(max(now, after)), **skipped, **kept)
