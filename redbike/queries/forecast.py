@@ -11,6 +11,7 @@ from itertools import pairwise
 from redbike.config.settings import Settings
 from redbike.queries.blackouts import Calendar, read_calendar
 from redbike.queries.counting import MINUTE, QUARTER, SAMPLES, Counting, Group, Load
+from redbike.queries.following.budget import Budget
 from redbike.queries.following.family import list_all_followers, list_coming_followers
 from redbike.queries.paused import follow_pauses
 from redbike.schedule.moments import join_words
@@ -198,14 +199,15 @@ def list_coming(
 
     Those that follow others, `following` of them, have the due times of their parents.
     """
+    budget = Budget()
     for page in store.coming.list_pages(now, end, jobids, note_paused):
         others = [job for job in page if not is_follower(job.schedule)]
-        yield list(follow_pauses(store, others, now, end, calendar))
+        yield list(follow_pauses(store, others, now, end, calendar, budget))
         if jobids is not None and len(others) < len(page):
             named = [job.jobid for job in page if is_follower(job.schedule)]
-            yield list(list_coming_followers(store, named, now, calendar))
+            yield list(list_coming_followers(store, named, now, calendar, budget=budget))
     if jobids is None and following:
-        for page in split(list_all_followers(store, now, calendar), PAGE):
+        for page in split(list_all_followers(store, now, calendar, budget), PAGE):
             yield page
 
 

@@ -8,6 +8,7 @@ from redbike.config.settings import Settings
 from redbike.loop.courses import Course
 from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.blackouts import Calendar
+from redbike.queries.following.budget import Budget
 from redbike.queries.following.held import (
     close_runs,
     decides_late,
@@ -24,7 +25,6 @@ from redbike.store.inspected import JobState
 from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
 
-MOST_LATE = 200  # jobs of a page that are looked at one by one as they are due already; of more, each runs once
 MOST_LEFT = 20  # runs that a pause leaves, which are looked at one by one
 
 
@@ -64,17 +64,21 @@ def find_queued(schedule: Schedule, moment: float) -> float:
 
 
 def follow_pauses(
-    store: Store, jobs: Sequence[ComingJob], now: float, end: float, calendar: Calendar | None
+    store: Store, jobs: Sequence[ComingJob], now: float, end: float, calendar: Calendar | None, budget: Budget
 ) -> Iterator[ComingJob]:
     """Yield jobs up to `end`, as it is `now`: what those run that are paused, tried again, asked for or late.
 
-    These take one round trip.
+    These take one round trip. What is late beyond the `budget` runs once.
     """
     settings = calendar.settings if calendar else Settings()
-    waiting = (job for job in jobs if job.waits is not None and not job.is_paused)
-    late = {job.jobid for job in waiting if decides_late(job.options, settings)}
-    if len(late) > MOST_LATE:
-        late.clear()
+    late = {
+        job.jobid
+        for job in jobs
+        if job.waits is not None
+        and not (job.is_paused or job.is_tried)
+        and decides_late(job.options, settings)
+        and budget.admit(job.jobid, job.schedule, job.options, settings, due=job.waits, now=now, end=end)
+    }
     decided = [job for job in jobs if job.is_paused or job.is_tried or job.jobid in late]
     yield from (job for job in jobs if not (job.is_paused or job.is_tried or job.jobid in late))
     if not decided:
@@ -85,6 +89,8 @@ def follow_pauses(
         if schedule is None or course is None or schedule.allows_pause:
             yield job  # it has been resumed meanwhile, or has no due times
             continue
+        if job.jobid in late:
+            budget.charge(course)
         after = math.inf if course.due is None else course.due - JUST_BEFORE
         if len(course.runs) > 1 or (course.runs and (schedule.runs_once or not state.pause)):
             known = close_runs(course, schedule, find_held(calendar, store, state), state)

@@ -10,10 +10,13 @@ import pytest
 
 from redbike import BadConfig, BadJobId, Redbike
 from redbike.loop.policies import decide_done
-from redbike.queries import counting, paused
+from redbike.queries import counting
 from redbike.queries.counting import MINUTE, QUARTER
+from redbike.queries.following import budget
 from redbike.schedule import windows
+from redbike.schedule.parser import CronSchedule
 from redbike.schedule.windows import find_window
+from redbike.store import coming
 from redbike.store.namespace import make_tag
 from redbike.store.schedules import find_schedule
 from tests.verbs import Quiet, dispatch, take_one
@@ -166,14 +169,33 @@ def test_what_it_counts_of_jobs_that_are_due_already_happens(redbike, options, i
     check(bike)
 
 
-def test_of_very_many_jobs_that_are_due_already_each_counts_once(redbike, monkeypatch):
+@pytest.mark.parametrize("page", [1, 2, 1000])
+@pytest.mark.parametrize(("steps", "runs"), [(1000, 12), (600, 9), (300, 6), (200, 3)])
+def test_of_very_many_jobs_that_are_due_already_each_counts_once(redbike, monkeypatch, steps, runs, page):
     bike = redbike(Quiet("A"), now=1_790_000_000.0, catchup="all")
     for number in range(3):
         bike.set(f"{number}:A", "EVERY:1h@0")
     bike = redbike(Quiet("A"), now=1_790_014_600.0, catchup="all")
-    assert next(iter(bike.agenda(hours=5))).runs == 12
-    monkeypatch.setattr(paused, "MOST_LATE", 2)
-    assert next(iter(bike.agenda(hours=5))).runs == 3
+    monkeypatch.setattr(coming, "PAGE", page)
+    monkeypatch.setattr(budget, "MOST_STEPS", steps)
+    assert next(iter(bike.agenda(hours=5))).runs == runs
+
+
+@pytest.mark.parametrize("catchup", ["all", "none"])
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_what_it_computes_for_jobs_that_are_due_already_is_limited(redbike, monkeypatch, is_followed, catchup):
+    bike = redbike(Quiet("A"), now=1_790_000_000.0, catchup=catchup)
+    for number in range(20):
+        bike.set(f"{number}:A", "* * * * *")
+    if is_followed:
+        bike.set("after:A", f"AFTER:{','.join(f'{number}:A' for number in range(20))}")
+    bike = redbike(Quiet("A"), now=1_790_259_200.0, catchup=catchup)
+    monkeypatch.setattr(budget, "MOST_STEPS", 40_000)
+    computed = []
+    compute = CronSchedule.next
+    monkeypatch.setattr(CronSchedule, "next", lambda *each: computed.append(each) or compute(*each))
+    bike.agenda(hours=1)
+    assert len(computed) < budget.MOST_STEPS
 
 
 def test_a_paused_job_that_somebody_has_asked_for_runs_once_when_its_queue_is_resumed(redbike):

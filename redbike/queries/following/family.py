@@ -7,6 +7,7 @@ from redbike.config.settings import Settings, override
 from redbike.errors import BadSchedule
 from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE
 from redbike.queries.blackouts import Calendar
+from redbike.queries.following.budget import Budget
 from redbike.queries.following.gathering import make_group_stream, read_groups, waits_for_group
 from redbike.queries.following.held import find_held, follow_first, gather, hold_back, keeps_run, leave_out
 from redbike.queries.following.holds import Holds
@@ -49,6 +50,7 @@ class Family:
         self._store, self._presumes_success = store, presumes_success
         self.states: dict[str, JobState | None] = {}  # by job id; None for one that is not there
         self.groups: dict[str, GroupState] = {}  # those among the parents
+        self.budget = Budget()  # for jobs that are late
         self.calendar: Calendar | None = None  # the blackouts, if they are to be known
         self.holds: Holds | None = None  # so that people are told of them
         self._streams: dict[str, Schedule] = {}
@@ -203,7 +205,7 @@ class Family:
         firsts, is_held, drops = [] if first is None else [first], False, False
         settings = self.calendar.settings if self.calendar else Settings()
         is_own = state.pause is not None or not (base.allows_pause or isinstance(base, Latest))
-        course = follow_first(self._store, state, settings, self.calendar) if is_own else None
+        course = follow_first(self._store, state, settings, self.calendar, budget=self.budget) if is_own else None
         if course is not None:
             firsts = course.runs
             if not isinstance(base, Latest):
@@ -254,11 +256,16 @@ def foresee_follower(store: Store, state: JobState) -> Schedule:
 
 
 def list_coming_followers(
-    store: Store, jobids: Sequence[str], now: float, calendar: Calendar | None, family: Family | None = None
+    store: Store,
+    jobids: Sequence[str],
+    now: float,
+    calendar: Calendar | None,
+    family: Family | None = None,
+    budget: Budget | None = None,
 ) -> Iterator[ComingJob]:
     """Yield what those of `jobids` have to run that follow others; it is `now`, by Redis' clock."""
     family = family or Family(store)
-    family.calendar = calendar
+    family.calendar, family.budget = calendar, budget or family.budget
     family.read_parents(jobids)
     family.states = {jobid: state and replace(state, now=now) for jobid, state in family.states.items()}
     for jobid in jobids:
@@ -267,9 +274,11 @@ def list_coming_followers(
             yield job
 
 
-def list_all_followers(store: Store, now: float, calendar: Calendar | None) -> Iterator[ComingJob]:
+def list_all_followers(
+    store: Store, now: float, calendar: Calendar | None, budget: Budget | None = None
+) -> Iterator[ComingJob]:
     """Yield what all jobs have to run that follow others; it is `now`, by Redis' clock."""
     family = Family(store)
     for page in store.coming.list_followers():
         family.read(page)
-    yield from list_coming_followers(store, list(family.states), now, calendar, family)
+    yield from list_coming_followers(store, list(family.states), now, calendar, family, budget)

@@ -13,6 +13,7 @@ from redbike.loop.courses import Course, follow
 from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE
 from redbike.loop.outlook import Hold, Outlook
 from redbike.queries.blackouts import Calendar, Held
+from redbike.queries.following.budget import Budget
 from redbike.queries.following.streams import AGAIN, Closed, Stream
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.windows import HeldWindow
@@ -63,22 +64,39 @@ def find_due(state: JobState | None, moment: float) -> float:
 
 
 def follow_first(
-    store: Store, state: JobState, settings: Settings, calendar: Calendar | None, end: float = math.inf
+    store: Store,
+    state: JobState,
+    settings: Settings,
+    calendar: Calendar | None,
+    end: float = math.inf,
+    budget: Budget | None = None,
 ) -> Course | None:
     """Return what a job of `store` runs that is paused, late, tried again or asked for; None for another one.
 
-    While one waits for a further try of its occurrence, others may come due.
+    While one waits for a further try of its occurrence, others may come due. None for one that is late beyond the
+    `budget`, too.
     """
     if state.pause:
         return follow_paused(state, settings, end)
     retry_state, held = RetryState.parse(state.retry_state), find_held(calendar, store, state)
     is_asked_for = state.waiting and (retry_state.due, retry_state.after) != (None, None)
     is_due = state.waiting or (state.due is not None and state.due <= state.now and retry_state.due is None)
-    if is_asked_for or (is_due and decides_late(state.options, settings)):
-        return follow_paused(state, settings, end, _find_window(held, state.now))
+    if is_asked_for or (is_due and _may_follow_late(state, settings, budget)):
+        course = follow_paused(state, settings, end, _find_window(held, state.now))
+        if budget:
+            budget.charge(course)
+        return course
     if state.due is None or retry_state.due is None:
         return None
     return follow_paused(_await_retry(state, held), settings, end)
+
+
+def _may_follow_late(state: JobState, settings: Settings, budget: Budget | None) -> bool:
+    due = state.waiting.due if state.waiting else state.due
+    if due is None or not decides_late(state.options, settings):
+        return False
+    schedule, now = state.schedule or "", state.now
+    return budget is None or budget.admit(state.jobid, schedule, state.options, settings, due=due, now=now, end=now)
 
 
 def decides_late(options: str, settings: Settings) -> bool:
