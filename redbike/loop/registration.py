@@ -208,7 +208,9 @@ class Presence:
         try:
             if not (self._is_current() and self._renew()):
                 entry = self.format_entry()
-                self._since = workers.register(self.owner, entry, self._since, self._describe_naming())
+                # One that stops takes no job any more: another may have its functions in other queues already.
+                naming = None if self._loop.stopping.is_set() else self._describe_naming()
+                self._since = workers.register(self.owner, entry, self._since, naming)
                 self._entry, self._registered_at = entry, asked
         except Unreachable:
             raise

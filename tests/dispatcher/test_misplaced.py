@@ -2,6 +2,7 @@
 
 import json
 import math
+import threading
 
 import pytest
 
@@ -13,7 +14,7 @@ from redbike.loop.naming import NoWorker, open_store
 from redbike.store import agreed, workers
 from redbike.store import misplaced as misplaced_store
 from redbike.store.misplaced import TIMER
-from tests.loops import beside
+from tests.loops import beside, join, start
 from tests.verbs import take_one
 from tests.waiting import wait_until
 
@@ -138,6 +139,23 @@ def test_a_function_that_has_another_queue_now_takes_what_waits_in_the_old_one(e
     monkeypatch.setattr(misplaced, "INTERVAL", -1.0)
     dispatch(nobody)
     assert find_queues(nobody, "mailer:1") == ["work-new"]
+
+
+def test_a_worker_that_stops_takes_no_function_back(client, prefix, early, nobody, register):
+    begun, free, jobs = threading.Event(), threading.Event(), Jobs()
+    jobs.job("mailer", queue="mail")(lambda jobid: begun.set() or free.wait(60))
+    with Redbike(jobs, prefix, client) as bike:
+        working = start(bike.work)
+        wait_until(early.workers)
+        early.set("mailer:1", "NOW")
+        assert begun.wait(60)
+        register("OwnerOf2", ["work-new"], {"mailer": "work-new"})
+        nobody.signals.halt()
+        wait_until(lambda: "stopping" in [worker.state for worker in early.workers()])
+        early.set("mailer:2", "NOW")
+        assert find_queues(nobody, "mailer:2") == ["work-new"]
+        free.set()
+        join(working)
 
 
 def test_an_occurrence_of_a_backfill_moves_with_its_job(early, nobody, register):
