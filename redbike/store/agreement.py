@@ -18,6 +18,8 @@ import redis
 from redbike.connection.refusals import translate_errors
 from redbike.errors import BadConfig, ServerError, Unreachable
 from redbike.store.keys import Keys
+from redbike.store.namespace import read_time
+from redbike.store.processes import LOST
 from redbike.store.records import decode
 from redbike.store.scripts import name_wrong_key
 from redbike.text.printable import name_number
@@ -100,11 +102,24 @@ class Agreement:
         if len(silent) == len(self._places):
             raise silent[0]
         self._compare(known)
+        if self._number > 1 and not any(known):
+            self._check_undivided()
+
+    def _check_undivided(self) -> None:
         client, keys = self._places[0]
-        if self._number > 1 and not any(known) and _ask(client, keys.statuses, "hash", "hlen"):
+        if _ask(client, keys.statuses, "hash", "hlen"):
             raise BadConfig(
                 f"bad shards {self._number}: the prefix {self.prefix!r} has jobs that are in one shard; "
                 f"redbike shards move --to={self._number} divides them"
+            )
+        # They would never hear of the number, and of no job that is set with it.
+        with translate_errors():
+            since = read_time(client.time()) - LOST
+            alive = client.zrange(keys.seen, since, "+inf", byscore=True, offset=0, num=1)
+        if alive:
+            raise BadConfig(
+                f"bad shards {self._number}: dispatchers or workers of the prefix {self.prefix!r} run with one shard; "
+                "stop them first"
             )
 
     def note(self, is_gone: bool = False) -> None:

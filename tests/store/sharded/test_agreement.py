@@ -1,5 +1,7 @@
 """Among how many shards jobs are divided is stored, and who thinks otherwise is refused."""
 
+import json
+
 import pytest
 
 from redbike import BadConfig, Redbike, RoundRobin
@@ -67,6 +69,15 @@ def test_jobs_without_shards_are_not_left_behind(client, prefix):
     open_bike(client, prefix, 1).set("job:A", "EVERY:1h")
     with pytest.raises(BadConfig, match=r"bad shards 4: .* has jobs that are in one shard"):
         open_bike(client, prefix, 4)
+
+
+def test_beside_processes_without_shards_there_are_no_shards(client, prefix):
+    workers = open_bike(client, prefix, 1).store.workers
+    workers.register("OwnerOf1", json.dumps({"kind": "dispatcher", "host": "h", "pid": 1, "version": "1"}))
+    with pytest.raises(BadConfig, match=r"bad shards 4: dispatchers or workers of the prefix .* run with one shard"):
+        open_bike(client, prefix, 4)
+    workers.unregister("OwnerOf1")
+    assert open_bike(client, prefix, 4).set("job:A", "EVERY:1h")
 
 
 def test_one_shard_has_the_keys_that_there_were(client, prefix):
