@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from redbike.config.settings import Settings
 from redbike.control.correction import Correction, describe_changes
+from redbike.store.agreed import refuse_newer
 from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import (
     check_tag,
@@ -50,10 +51,10 @@ class Repair:
                 yield line, is_well
 
     def _run(self) -> Iterator[tuple[str, bool]]:
-        wrong = list(find_wrong_types(self.store))
-        if wrong:
+        if wrong := list(find_wrong_types(self.store)):
             yield from ((line, False) for line in wrong)
             return
+        refuse_newer(self.store.client, self.store.keys)
         listing = list_all(self.store)
         if ahead := find_instant_ahead(self.store):
             self.store.timeline.advance(self.since, was_ahead=True)

@@ -42,6 +42,14 @@ def check_protocol(number: int) -> None:
         )
 
 
+def refuse_newer(client: "redis.Redis", keys: Keys) -> None:
+    """Raise `OtherProtocol` if a newer version has worked under the prefix: its data could seem to be damaged."""
+    with translate_errors():
+        number = decode(client.hget(keys.agreed, NUMBER))
+    if number.isdecimal():
+        check_protocol(max(int(number), PROTOCOL))
+
+
 @dataclass(frozen=True, slots=True)
 class Naming:
     """By which rules queues are named. A class of its own makes a rule of its own: ``package.module:Class``."""

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from redbike import Redbike
 from redbike.control.correction import Correction
+from redbike.errors import OtherProtocol
+from redbike.store.agreed import PROTOCOL
 from redbike.store.inspected import JobState
 from redbike.store.inspection.jobs import check_job, list_places
 from redbike.store.keys import FIXED
@@ -838,3 +840,16 @@ def test_the_command_says_what_it_did_and_exits_0_if_all_is_well_then(shell, cli
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("'job:A': its schedule cannot be read: ")
     assert " -- not repaired: its schedule cannot be read: " in done.stdout
+
+
+def test_what_a_newer_version_has_written_is_left_alone(bike, client):
+    bike.set("a:A", "EVERY:1h")
+    keys = bike.store.keys
+    client.hset(keys.statuses, "a:A", "NEW:1")
+    client.hset(keys.agreed, "protocol", PROTOCOL + 1)
+    before = dump(bike.store)
+    with pytest.raises(OtherProtocol, match=r"^a newer version of redbike has worked under this prefix"):
+        list(bike.repair())
+    assert dump(bike.store) == before
+    client.hset(keys.agreed, "protocol", PROTOCOL - 1)
+    assert len(list(bike.repair())) == 1
