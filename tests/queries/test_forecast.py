@@ -174,11 +174,22 @@ def test_what_it_counts_of_jobs_that_are_due_already_happens(redbike, options, i
 def test_of_very_many_jobs_that_are_due_already_each_counts_once(redbike, monkeypatch, steps, runs, page):
     bike = redbike(Quiet("A"), now=1_790_000_000.0, catchup="all")
     for number in range(3):
-        bike.set(f"{number}:A", "EVERY:1h@0")
+        bike.set(f"{number}:A", "0 * * * *")
     bike = redbike(Quiet("A"), now=1_790_014_600.0, catchup="all")
     monkeypatch.setattr(coming, "PAGE", page)
     monkeypatch.setattr(budget, "MOST_STEPS", steps)
     assert next(iter(bike.agenda(hours=5))).runs == runs
+
+
+def test_all_runs_of_a_job_that_missed_many_count_if_a_division_finds_them(redbike):
+    given = {"catchup": "all", "catchup_limit": 1000}
+    bike = redbike(Quiet("A"), now=1_790_000_000.0, **given)
+    bike.set("hourly:A", "EVERY:1h@0")
+    for number in range(3):
+        bike.set(f"{number}:B", "EVERY:1s@0")
+    bike = redbike(Quiet("A"), now=1_790_000_000.0 + 900 * 3600, **given)
+    for hours in (1, 24):
+        assert next(count.runs for count in bike.agenda(hours=hours) if count.queue == "work-A") == 900
 
 
 @pytest.mark.parametrize("catchup", ["all", "none"])

@@ -6,7 +6,7 @@ from redbike.store.enums import Skip
 from redbike.store.schedules import read_schedule
 
 MOST_STEPS = 300_000  # to compute an occurrence is a step; so many take about a second
-RUN_STEPS = 50  # to decide what comes after a run takes as long
+RUN_STEPS = 50  # deciding what comes after a run takes as long as so many
 PASSES = 3  # how often an occurrence is computed again
 
 
@@ -19,15 +19,17 @@ class Budget:
     def admit(
         self, jobid: str, text: str, options: str, settings: Settings, *, due: float, now: float, end: float
     ) -> bool:
-        """Tell whether the job may be followed up to `end` that is late since `due`, and charge for it."""
+        """Tell whether a job that is late since `due` may be followed up to `end`, and charge for it."""
         schedule = read_schedule(jobid, text, options) if self.left > 0 else None
         if schedule is None or schedule.allows_pause:
             return False
         own, missed = override(settings, options), 1 + schedule.count(due, now, self.left)
-        number = missed + schedule.count(max(due, now), end, self.left)
-        runs = min(missed, own.catchup_limit if own.catchup == "all" else 1)
-        # After each run the missed ones are counted again, up to the limit.
-        steps = PASSES * number + runs * (runs + RUN_STEPS)
+        runs, number = min(missed, own.catchup_limit if own.catchup == "all" else 1), 0
+        steps = runs * RUN_STEPS
+        if schedule.period is None:  # else a division counts
+            number = missed + schedule.count(max(due, now), end, self.left)
+            # After each run those that are left of the missed ones are counted again, up to the limit.
+            steps += PASSES * number + runs * runs // 2
         is_admitted = steps <= self.left
         self.left -= steps if is_admitted else number
         return is_admitted
