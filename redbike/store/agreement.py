@@ -85,7 +85,7 @@ class Agreement:
         self.client, self.prefix, self._number = client, prefix, max(1, len(shards))
         own: list[tuple[Any, Keys]] = [(client, Keys(prefix))]
         self._places = own + [(shard.client, Keys(name_home(shard.keys.prefix))) for shard in shards]
-        self._noted_at = -math.inf  # by the monotonic clock
+        self._noted_at = self._checked_at = -math.inf  # by the monotonic clock
 
     def check(self) -> None:
         """Raise `BadConfig` if the jobs are divided among another number of shards."""
@@ -103,23 +103,24 @@ class Agreement:
             raise silent[0]
         self._compare(known)
         if self._number > 1 and not any(known):
-            self._check_undivided()
+            self._check_unused()
+        self._checked_at = time.monotonic()
 
-    def _check_undivided(self) -> None:
+    def _check_unused(self) -> None:
         client, keys = self._places[0]
         if _ask(client, keys.statuses, "hash", "hlen"):
             raise BadConfig(
                 f"bad shards {self._number}: the prefix {self.prefix!r} has jobs that are in one shard; "
                 f"redbike shards move --to={self._number} divides them"
             )
-        # They would never hear of the number, and of no job that is set with it.
+        # Processes with one shard would never hear of the number.
         with translate_errors():
             since = read_time(client.time()) - LOST
             alive = client.zrange(keys.seen, since, "+inf", byscore=True, offset=0, num=1)
         if alive:
             raise BadConfig(
-                f"bad shards {self._number}: dispatchers or workers of the prefix {self.prefix!r} run with one shard; "
-                "stop them first"
+                f"bad shards {self._number}: dispatchers or workers of the prefix {self.prefix!r} run with one shard, "
+                f"or did so within {LOST:.0f} s: stop them first"
             )
 
     def note(self, is_gone: bool = False) -> None:
@@ -134,6 +135,8 @@ class Agreement:
         if passed < math.inf and not is_gone and self._is_still_noted():
             self._noted_at = began
             return
+        if passed == math.inf and began - self._checked_at >= AGAIN:
+            self.check()  # a fleet with one shard may have begun since then
         silent = list[Unreachable]()
         for client, keys in self._places:
             try:

@@ -77,7 +77,13 @@ def test_beside_processes_without_shards_there_are_no_shards(client, prefix):
     with pytest.raises(BadConfig, match=r"bad shards 4: dispatchers or workers of the prefix .* run with one shard"):
         open_bike(client, prefix, 4)
     workers.unregister("OwnerOf1")
-    assert open_bike(client, prefix, 4).set("job:A", "EVERY:1h")
+    bike = open_bike(client, prefix, 4)
+    workers.register("OwnerOf2", json.dumps({"kind": "worker", "host": "h", "pid": 1, "version": "1"}))
+    bike.store.agreement._checked_at -= agreement.AGAIN
+    with pytest.raises(BadConfig, match="run with one shard"):
+        bike.set("job:A", "EVERY:1h")
+    workers.unregister("OwnerOf2")
+    assert bike.set("job:A", "EVERY:1h")
 
 
 def test_one_shard_has_the_keys_that_there_were(client, prefix):
