@@ -38,7 +38,7 @@ def check_protocol(number: int) -> None:
     if number < PROTOCOL:
         raise OtherProtocol(
             f"an older version of redbike works under this prefix (protocol {number}, this one has {PROTOCOL}): stop "
-            "its dispatchers and workers first; redbike control HALT does"
+            "its dispatchers and workers (redbike control HALT does), then start a worker of this version"
         )
 
 

@@ -56,7 +56,7 @@ def test_a_higher_one_is_agreed_on_when_nobody_works(bike):
     with beside(bike.store, bike.work):
         wait_until(lambda: read(bike) == PROTOCOL)
     note(bike, PROTOCOL - 1)
-    with pytest.raises(OtherProtocol):
+    with pytest.raises(OtherProtocol, match=r"then start a worker of this version$"):
         bike.set("a:A", "NOW")
     with beside(bike.store, bike.work):
         wait_until(lambda: read(bike) == PROTOCOL)
