@@ -136,7 +136,7 @@ class Agreement:
             self._noted_at = began
             return
         if passed == math.inf and began - self._checked_at >= AGAIN:
-            self.check()  # a fleet with one shard may have begun since then
+            self.check()  # a fleet with one shard may have begun since the last check
         silent = list[Unreachable]()
         for client, keys in self._places:
             try:

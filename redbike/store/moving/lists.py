@@ -38,9 +38,9 @@ def _list_unknown(place: Namespace) -> Iterator[str]:
         records, pauses = place.ask_all(("hmget", place.keys.queued, page), ("hmget", place.keys.pauses, page))
         for jobid, record, pause in zip(page, records, pauses, strict=True):
             home = Waiting.parse(decode(record))
-            # A paused job has a record if somebody has asked for it.
-            is_lost = pause is None if home is None else home.queue not in queues
-            if is_lost:
+            # A paused job waits only if somebody has asked for it, and then it has a record.
+            is_found = home.queue in queues if home else pause is not None
+            if not is_found:
                 yield jobid
 
 
