@@ -14,6 +14,7 @@ from redbike.store.records import RetryState
 from redbike.store.run import Run
 
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
+WALKED = 200  # occurrences that are passed over one by one
 COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a single run
 
 
@@ -111,11 +112,11 @@ def pass_surplus(schedule: Schedule, after: float, until: float, limit: int) -> 
     Not more than `COUNT_LIMIT` of those are counted. A limit as high as that is none.
     """
     surplus = 0 if limit >= COUNT_LIMIT else max(0, schedule.count(after, until, COUNT_LIMIT + limit) - limit)
-    if surplus < COUNT_LIMIT:
+    if surplus < min(COUNT_LIMIT, max(WALKED, 10 * limit)):
         for _ in range(surplus):
             after = schedule.next(after) or after
         return surplus, after
-    # To pass over each of them may take minutes: bisect.
+    # To pass over each of them may take minutes: bisect. That counts `limit` a few times.
     last, known = until, 0  # so many come after `last`
     while last - after > 2 * JUST_BEFORE:
         middle = round((after + last) / 2, 6)  # as Redis keeps it

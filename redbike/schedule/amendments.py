@@ -60,6 +60,10 @@ class AmendedCron:
         extra = float(self._added[place]) if place < len(self._added) else inf
         return due if due is not None and due <= extra else extra if extra < inf else None
 
+    def count(self, after: float, until: float, limit: int) -> int | None:
+        """Count the instants in (after, until], up to `limit`; None if dates with a time amend them one by one."""
+        return None if self._cancelled or self._added else self._cron.count(after, until, limit)
+
     def _list_moments(self, name: str) -> Iterator[tuple[str, Moment]]:
         """Yield (zone, moment) for each value of the lines of that name."""
         for line in self.lines:

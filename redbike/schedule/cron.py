@@ -59,6 +59,22 @@ class Cron:
         # A conditional takes a third of the time of max(), and schedulers spend most of their time here.
         return self._search(floor(after) if after > _FIRST else _FIRST)
 
+    def count(self, after: float, until: float, limit: int) -> int:
+        """Count the instants in (after, until], up to `limit`: day by day, and one by one where the offset changes."""
+        at, last, number = floor(max(after, _FIRST)), floor(min(until, _LAST)), 0
+        while at < last and number < limit:
+            _, end, offset, reached = self._zone(at)
+            if self.fields.follows_clock or at + offset >= reached:
+                # Up to the end of the segment, each local time has one instant, and there is no other one.
+                stop = min(last, end - 1)
+                number += self._count_walls(at + offset, stop + offset, limit - number)
+                at = stop
+            due = self.next(at)
+            if due is None or due > last:
+                break
+            at, number = int(due), number + 1
+        return min(number, limit)
+
     def resolve(self, wall: int) -> int | None:
         """Return the instant of a local time, the first one if it is repeated.
 
@@ -107,6 +123,27 @@ class Cron:
                 return day * 86400 + later
             found = day + 1 if self._is_daily else self._dates.find_day(day + 1)
         return None if found is None else found * 86400 + self._first_of_day
+
+    def _count_walls(self, after: int, last: int, limit: int) -> int:
+        """Count the matching local times in (after, last]; when there are `limit` of them, stop."""
+        (day, second), (final, end) = divmod(after, 86400), divmod(last, 86400)
+        number = self._count_of_day(final, end) - self._count_of_day(day, second)
+        whole = self._minutes.bit_count() * self._seconds.bit_count()
+        if self._is_daily:
+            return number + (final - day) * whole
+        found = self._dates.find_day(day)
+        while found is not None and found < final and number < limit:
+            number += whole
+            found = self._dates.find_day(found + 1)
+        return number
+
+    def _count_of_day(self, day: int, second: int) -> int:
+        """Count the matching local times of a day up to `second`."""
+        if not self._is_daily and self._dates.find_day(day) != day:
+            return 0
+        minute, second = divmod(second, 60)
+        number = (self._minutes & (1 << minute) - 1).bit_count() * self._seconds.bit_count()
+        return number + (self._seconds & (2 << second) - 1).bit_count() * (self._minutes >> minute & 1)
 
     def _find_second(self, second: int) -> int | None:
         """Return the first matching second of the day after `second`."""

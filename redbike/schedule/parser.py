@@ -223,6 +223,11 @@ class CronSchedule(Schedule):
         """Return the first occurrence after `after`, both in epoch seconds; None after the year 9999."""
         return self._cron.next(after)
 
+    def count(self, after: float, until: float, limit: int) -> int:
+        """Count the due times in (after, until], up to `limit`; the cost grows with days, not with due times."""
+        number = self._cron.count(after, until, limit)
+        return super().count(after, until, limit) if number is None else number
+
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
         words = explain_cron(self._cron.fields)

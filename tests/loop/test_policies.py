@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from redbike.config.settings import Settings
 from redbike.loop.changes import decide_again, decide_owed
-from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_first_due, keep_failed
+from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_first_due, keep_failed, pass_surplus
 from redbike.loop.policies import (
     MAX_ERROR,
     MAX_TRACEBACK,
@@ -99,6 +101,20 @@ def test_a_job_that_is_set_runs_no_more_than_its_limit(text, limit, first, misse
     settings = Settings(catchup="all", catchup_limit=limit)
     found = find_first_due(parse(text), 100.0, 1_000_205.0, settings)
     assert found == (first, {Skip.MISSED: missed} if missed else {})
+
+
+@given(
+    st.sampled_from(["* * * * *", "CRON_TZ=Europe/Berlin 7,9 1-3 * * *", "EVERY:90.5@0"]),
+    st.sampled_from([1_774_700_000.0, 1_792_900_000.5]),
+    st.integers(0, 400_000),
+    st.integers(1, 400),
+)
+@settings(max_examples=50)
+def test_it_passes_over_all_but_the_last_ones_that_its_limit_allows(text, after, span, limit):
+    schedule, until = parse(text), after + span
+    walked = [*schedule.list_due(after, until)]
+    surplus, on = pass_surplus(schedule, after, until, limit)
+    assert (surplus, [*schedule.list_due(on, until)]) == (len(walked[:-limit]), walked[-limit:])
 
 
 @pytest.mark.parametrize(("ran", "settings", "now", "next_state"), DONE)

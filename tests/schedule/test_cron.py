@@ -3,27 +3,33 @@
 import random
 from calendar import monthrange, weekday
 from datetime import UTC, date, datetime
+from functools import cache
 from itertools import count, islice, product
 
 import pytest
 from croniter import croniter
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
 from redbike.schedule.cron import Cron, Dates
 from redbike.schedule.crontab import FIELDS, parse_expression
+from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse
 from redbike.schedule.zones import EPOCH_DAY, find_zone
 from tests.cases import instant
 from tests.exhaustive import compare
 from tests.exhaustive.oracle import random_line
+from tests.schedule.cost import measure
 from tests.schedule.walk import runs
 
 ZONES = ["Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe", "America/Havana", "Asia/Gaza"]
 BAD = ["60 * * * *", "* * 0 * *", "*/0 * * * *", "* * * * mon#6", "R * * * *", "H(9-3) * * * *", "H(5-5) * * * *"]
 BAD += ["* * 32w * *"]
 NOON = instant("2026-06-01T12:00:00")
+DAY = 86400
+find_changes = cache(compare.changes)
+SPANS = st.sampled_from([0, 1, 59.5, 3600, 7200.25, DAY, 3 * DAY, 200 * DAY])
 
 
 def test_it_agrees_with_brute_force():
@@ -41,6 +47,26 @@ def test_it_agrees_with_brute_force_wherever_clocks_change(name):
         assert compare.window_differs(line, middle // 60 * 60, 5) == ""
     for middle in changes[:2]:
         assert compare.lines_differ(name, middle) == ""
+
+
+@given(st.integers(0, 10**6), st.integers(0, 40), st.integers(-(10**5), 10**5), SPANS, st.sampled_from([1, 7, 10**4]))
+@settings(max_examples=200)
+def test_it_counts_day_by_day_what_next_walks(seed, place, shift, span, limit):
+    line = random_line(random.Random(seed))
+    changes = find_changes(line.zone) or [NOON]
+    after = changes[place % len(changes)] + shift
+    extra = "\nEXDATE:20260601,20260602" if seed % 4 == 0 else "\nEXDATE:20260601T120000" if seed % 4 == 1 else ""
+    try:
+        schedule = parse(line.text + extra)
+    except BadSchedule:
+        reject()  # there is no such day
+    assert schedule.count(after, after + span, limit) == Schedule.count(schedule, after, after + span, limit)
+
+
+def test_to_count_a_week_of_minutes_costs_no_more_than_some_runs():
+    schedule = parse("CRON_TZ=Europe/Berlin * * * * *")
+    walked = measure(lambda: runs(schedule.text, NOON, 500))
+    assert measure(lambda: schedule.count(NOON, NOON + 7 * DAY, 10**4)) < walked
 
 
 def unlike_croniter(fields: list[str]) -> bool:
