@@ -98,7 +98,10 @@ ALL_SAYS = {
     "complete.",
     "resume": "The timeline and all queues go on, except what was paused on its own. What came due meanwhile runs as "
     "the option catchup says.",
+    "halt": "Each dispatcher and worker that runs now stops, after its current jobs. Nothing runs until others are "
+    "started: what starts processes on your hosts, such as systemd, may do so at once.",
 }
+WRITES = ("unset", "limit", "unlimit", "halt")  # what needs more than the role to operate
 SAYS = {"jobs": {name: action.says for name, action in ACTIONS.items()}, "queue": QUEUE_SAYS, "all": ALL_SAYS}
 
 
@@ -138,12 +141,13 @@ class Order:
     @property
     def verb(self) -> str:
         """The action as a person says it."""
-        return {"limit": "Limit", "unlimit": "Remove the limits of"}.get(self.action) or ACTIONS[self.action].verb
+        verbs = {"limit": "Limit", "unlimit": "Remove the limits of", "halt": "Halt"}
+        return verbs.get(self.action) or ACTIONS[self.action].verb
 
     @property
     def role(self) -> Role:
         """The role that somebody must have who asks for it."""
-        return "write" if self.action in ("unset", "limit", "unlimit") else "operate"
+        return "write" if self.action in WRITES else "operate"
 
     @property
     def says(self) -> str:

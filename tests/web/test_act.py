@@ -2,6 +2,7 @@
 
 import html
 import re
+import threading
 import time
 from datetime import UTC, datetime
 from urllib.parse import urlencode
@@ -14,8 +15,10 @@ from redbike.store.next_state import NextState
 from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from redbike.web.pages import overview
+from tests import loops
 from tests.states import dump, end, unchanged
 from tests.verbs import Quiet, set_job, take_one
+from tests.waiting import wait_until
 from tests.web.browsing import Browser
 
 HOURLY = "EVERY:1h@0"
@@ -356,6 +359,20 @@ def test_a_queue_is_paused_resumed_and_limited(bike, browser):
     logged = [action for action, _, _ in read_log(bike)]
     assert logged == ["pause", "resume", "limit", "limit", "limit", "pause", "resume"]
     assert {entry.who for entry in bike.log()} == {WHO}
+
+
+def test_who_confirms_it_halts_all_dispatchers_and_workers_that_run(bike, browser, client, prefix):
+    others = Redbike(Quiet("A"), prefix, client)
+    threads = [threading.Thread(target=run, daemon=True) for run in (others.dispatch, others.work)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(bike.workers()) == 2)
+    page = press(browser, "/workers", "Halt all")
+    assert ("Halt all dispatchers and workers?" in page.text, list(bike.log()), bike.is_halted()) == (True, [], False)
+    page = browser.send(page, "Halt all dispatchers and workers")
+    assert page.notes == ["All dispatchers and workers stop after their current jobs."]
+    loops.join(*threads)
+    assert [(entry.who, entry.action) for entry in bike.log()] == [(WHO, "halt")]
 
 
 def test_a_time_as_people_say_it_becomes_the_instant_that_is_confirmed(bike, browser):

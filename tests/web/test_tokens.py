@@ -4,6 +4,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from redbike import BadConfig
+from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from redbike.web.application import make_app
 from redbike.web.keys import Keys
@@ -22,6 +23,7 @@ OFFERED = {
     "/jobs": {'value="pause"': "operate", 'value="unset"': "write", ">New job<": "write"},
     "/queues": {'value="pause"': "operate", 'value="limit"': "write"},
     "/": {"Pause everything": "operate"},
+    "/workers": {"Halt all": "write"},
     "/failures": {"Run all matching jobs": "operate"},
 }
 RANKS = ("read", "operate", "write")
@@ -32,6 +34,8 @@ def logged_in(bike):
     """Makes a client that has logged in with a token of a role."""
     bike.set(JOB, "EVERY:1h")
     bike.limit("A", at_once=5)
+    entry = ProcessRecord(0.0, "worker", "web1", 7, ("work-A",), "1").format_entry()
+    bike.store.workers.register("owner001", entry)
     site = app(bike, write=True)
 
     def log_in(role, name=None, jobs=()):

@@ -28,6 +28,7 @@ TOO_MANY = Note(
     "command line.",
     is_problem=True,
 )
+PROCESSES = "all dispatchers and workers"
 UNKNOWN = "The last step may have been done or not: check before you try again."
 
 
@@ -55,7 +56,8 @@ def _act_on_queue(sent: Sent, order: Order, given: Given, clock: Clock) -> Respo
     pause = steerer.store.queue_limits.read(target.queue).pause if order.digest else None
     is_other = bool(order.digest) and order.digest != make_pause_digest(pause)
     if given.errors or is_other or (target.of == "all" and not order.is_confirmed):
-        return _ask(sent, order, given, clock, target.describe(), is_other=is_other, pause=pause)
+        subject = PROCESSES if order.action == "halt" else target.describe()
+        return _ask(sent, order, given, clock, subject, is_other=is_other, pause=pause)
     return sent.do_once(lambda: _steer_queue(steerer, order, given, target))
 
 
@@ -153,6 +155,9 @@ def _steer_queue(steerer: Steerer, order: Order, given: Given, target: Target) -
             said = "has no blackout any more" if queues.end_blackout(name) else "had no blackout"
         elif order.action == "pause":
             said = "is paused" if queues.pause(name, given.until, given.reason) else "was paused already"
+        elif order.action == "halt":
+            queues.store.signals.halt()
+            return Note(f"{PROCESSES.capitalize()} stop after their current jobs.")
         elif order.action == "resume":
             said = "goes on" if queues.resume(name) else "was not paused"
         else:
