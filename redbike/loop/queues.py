@@ -2,7 +2,9 @@
 
 import logging
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -23,6 +25,14 @@ REREAD = 0.5  # seconds: older names are read again
 WINDOW = 32  # turns in one request: its cost must not grow with the number of queues
 
 
+@dataclass
+class Round:
+    """The turns of one shard: the names in the order in which they have a turn, and the position of the next one."""
+
+    names: list[str] = field(default_factory=list)
+    position: int = 0
+
+
 class Queues:
     """The order in which to look into queues. Each turn begins behind the queue that was served last.
 
@@ -30,6 +40,8 @@ class Queues:
     So the weights are exact while there are jobs, and no turn is lost while any queue has one.
 
     If the worker class is `strict`, each turn begins with the first queue, and the next one is for when that is empty.
+
+    Each shard has turns of its own: with common ones, some shards would only ever be asked for jobs of the same queue.
     """
 
     def __init__(
@@ -48,7 +60,7 @@ class Queues:
         self._names: list[str] = []
         self._revision: object = None
         self._timeouts: dict[str, float] = {}
-        self._position = 0
+        self._rounds: defaultdict[int, Round] = defaultdict(Round)  # by the number of the shard
         self._read_at: float | None = None  # None until the names were read once
         self._complaint = ""
         self.shortest_timeout = default_timeout  # of the timeouts, in seconds
@@ -67,40 +79,44 @@ class Queues:
             self._hosts.note(name)
             self._read_at = self._clock() - REREAD
 
-    def polls(self) -> Iterator[Poll]:
-        """Yield where to look for jobs: all turns from this one on, at most `WINDOW` of them at a time."""
-        self.refresh()
-        count = len(self._names)
+    def polls(self, shard: int = 0) -> Iterator[Poll]:
+        """Yield where to look for jobs in a shard: all turns from this one on, at most `WINDOW` of them at a time."""
+        self.refresh(shard)
+        own = self._rounds[shard]
+        if own.position == 0:
+            own.names = self._names
+        names, position, count = own.names, own.position, len(own.names)
         if count == 0:
             yield Poll([], [])
-        for first in range(self._position, self._position + count, WINDOW):
-            size = min(WINDOW, self._position + count - first)
-            turns = [self._names[(first + step) % count] for step in range(size)]
+        for first in range(position, position + count, WINDOW):
+            size = min(WINDOW, position + count - first)
+            turns = [names[(first + step) % count] for step in range(size)]
             # Looking twice into an empty queue is of no use.
             numbers = {name: number for number, name in enumerate(dict.fromkeys(turns), 1)}
             found = [(name, self._timeouts[name]) for name in numbers]
             yield Poll(found, [numbers[name] for name in turns], self._strict)
 
-    def advance(self, name: str) -> None:
-        """Go on behind the queue `name`: one of its jobs was taken."""
-        count = len(self._names)
+    def advance(self, name: str, shard: int = 0) -> None:
+        """Go on behind the queue `name`: one of its jobs was taken from that shard."""
+        own = self._rounds[shard]
+        count = len(own.names)
         if count > 1 and name in self._timeouts and not self._strict:
-            steps = next(step for step in range(count) if self._names[(self._position + step) % count] == name)
-            self._position = (self._position + steps + 1) % count
+            steps = next(step for step in range(count) if own.names[(own.position + step) % count] == name)
+            own.position = (own.position + steps + 1) % count
 
-    def refresh(self) -> bool:
-        """Read the names again if a round begins or they are old; return whether they have changed.
+    def refresh(self, shard: int = 0) -> bool:
+        """Read the names again if the round of a shard begins or they are old; return whether they have changed.
 
         Raise `BadConfig` for invalid names at the first time. Later the old names stay, and that is logged once.
         """
         now = self._clock()
-        first = self._read_at is None
+        first, own = self._read_at is None, self._rounds[shard]
         # The names may come in another order in the new round.
-        if self._read_at is not None and self._position != 0 and now - self._read_at < REREAD:
+        if self._read_at is not None and own.position != 0 and now - self._read_at < REREAD:
             return False
         self._read_at = now
         try:
-            changed = self._read()
+            changed = self._read(own)
             if first and not self._names:
                 raise BadConfig("queue_names() gives no queue to work")
         except Exception as error:
@@ -120,7 +136,7 @@ class Queues:
             log.error("%s", complaint)
         self._complaint = complaint
 
-    def _read(self) -> bool:
+    def _read(self, asking: Round) -> bool:
         given = self._worker.queue_names()
         if isinstance(given, str):
             raise BadConfig(f"queue_names() gives the text {given!r:.80}: a list of names is needed")
@@ -136,8 +152,11 @@ class Queues:
         if names == self._names and revision == self._revision:
             return False
         self._timeouts = {check_queue_name(name): self._timeout(name) for name in names}
+        # If only the order is new, the other rounds keep theirs: a queue must not miss its turn in one after the other.
+        rounds = [asking] if Counter(names) == Counter(self._names) else self._rounds.values()
         self._own, self._names, self._revision = own, names, revision
-        self._position %= max(1, len(names))
+        for each in rounds:
+            each.names, each.position = names, each.position % max(1, len(names))
         self.shortest_timeout = min(self._timeouts.values(), default=self._default)
         return True
 

@@ -142,7 +142,7 @@ class BatchRunner:
 
     def __init__(self, loop: Loop, queues: Queues, source: Source, runner: Runner, heartbeat: Heartbeat) -> None:
         self._stopping = loop.stopping
-        self._queues = queues
+        self._queues, self._find_shard = queues, loop.store.number_shard
         self._source = source
         self._runner = runner
         self._heartbeat = heartbeat
@@ -181,7 +181,7 @@ class BatchRunner:
                 # The thread that splits batches was faster.
                 return
             # Only now: what is given back takes no turn.
-            self._queues.advance(run.queue)
+            self._queues.advance(run.queue, self._find_shard(run.jobid))
             next_state = self._runner.run(run)
             batch.over.add(id(run))
             if batch.watched:

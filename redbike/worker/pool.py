@@ -139,7 +139,7 @@ class Pool:
         try:
             with self._runner.together():
                 for offer in offers:
-                    self._queues.advance(offer[0].queue)
+                    self._queues.advance(offer[0].queue, self._loop.store.number_shard(offer[0].jobid))
                     self._begin(threads, offer)
         except BaseException as error:
             log.error("no job can begin, so this worker ends after those that run: %s", describe(error))

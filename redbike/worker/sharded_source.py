@@ -38,9 +38,12 @@ class ShardedSource(Source):
         self.when_idle: Callable[[], None] = lambda: None
         self._find = loop.store.number_shard
 
-    def list_shards(self) -> list[Source]:
-        """Return what takes jobs from each shard."""
-        return [shard.source for shard in self._shards]
+    def take_turns(self) -> Iterator[Source]:
+        """Yield what takes jobs from each shard, from the one whose turn it is. The turn goes on with each."""
+        for _ in self._shards:
+            source = self._shards[self._next].source
+            self._next = (self._next + 1) % len(self._shards)
+            yield source
 
     def close(self) -> None:
         """Give the connections back."""
@@ -51,10 +54,8 @@ class ShardedSource(Source):
     def take(self, most: int, skipped: int = 0, patience: float | None = None) -> list[Run]:
         """Take up to `most` jobs of one shard: the first one in turn that has any; without the first polls."""
         self._looked_at = time.monotonic()
-        order = [*self._shards[self._next :], *self._shards[: self._next]]
-        for shard in order:
-            if found := self._take_of(shard, most, skipped):
-                self._next = (shard.number + 1) % len(self._shards)
+        for each in self.take_turns():
+            if found := self._take_of(self._shards[each.number], most, skipped):
                 return found
         return []
 

@@ -38,8 +38,10 @@ def list_naps() -> Iterator[float]:
 class Source:
     """Takes jobs from `queues`, and ends their runs. One thread uses it."""
 
-    def __init__(self, store: Store, loop: Loop, queues: Queues, ends: Ends, presence: Presence) -> None:
-        self.store = store
+    def __init__(
+        self, store: Store, loop: Loop, queues: Queues, ends: Ends, presence: Presence, number: int = 0
+    ) -> None:
+        self.store, self.number = store, number  # of the shard
         self._loop = loop
         with suppress(Unreachable):  # of a shard that is away, it is read before the first take
             loop.read_signal(store)
@@ -53,9 +55,9 @@ class Source:
         self.when_idle: Callable[[], None] = lambda: None  # called after each of `list_naps` without a job
         self._shortest = math.inf  # seconds: the shortest timeout that one of the jobs taken last has of its own
 
-    def list_shards(self) -> "list[Source]":
-        """Return what takes jobs from each shard."""
-        return [self]
+    def take_turns(self) -> "Iterator[Source]":
+        """Yield what takes jobs from each shard, beginning with the one whose turn it is."""
+        yield self
 
     def hurry(self, patience: float | None) -> None:
         """Raise `Unreachable` from now on if there is no reply after `patience` seconds."""
@@ -71,7 +73,7 @@ class Source:
         Raise `Unreachable` after `patience` seconds.
         """
         self._loop.read_signal(self.store)
-        for poll in islice(self._queues.polls(), skipped, None):
+        for poll in islice(self._queues.polls(self.number), skipped, None):
             if self._loop.stopping.is_set():
                 break
             found = self._take_from(poll, most, patience)
@@ -108,7 +110,7 @@ class Source:
     def wait(self) -> list[Run]:
         """Block until a queue may have something; return what the server has taken for this worker at that instant."""
         # The poll first: it may read the names of the queues again.
-        poll = next(self._queues.polls())
+        poll = next(self._queues.polls(self.number))
         number = len(self._queues.names())
         wakes = {self.store.keys.wake(name): name for name in self._queues.list_awaited()}
 
@@ -151,7 +153,7 @@ class Source:
         self._loop.close()
         if not self._ahead:
             return []
-        call = self._pack_take(next(self._queues.polls()), self._ahead, 0, repeated=True)
+        call = self._pack_take(next(self._queues.polls(self.number)), self._ahead, 0, repeated=True)
         (reply,) = self._loop.retry_until_up(lambda _: self._pipeline.run([call]))
         taken, self._ahead = self.store.runs.read_take(reply, self._ahead), ""
         return [run for run in taken if isinstance(run, Run)]
@@ -159,7 +161,7 @@ class Source:
     def give_back(self) -> None:
         """Give back what was taken by a take whose reply was lost. Raise `Unreachable`."""
         if self._ahead:
-            call = self._pack_take(next(self._queues.polls()), self._ahead, 0, repeated=True)
+            call = self._pack_take(next(self._queues.polls(self.number)), self._ahead, 0, repeated=True)
             (reply,) = self._pipeline.run([call])
             if runs := [run for run in self.store.runs.read_take(reply, self._ahead) if isinstance(run, Run)]:
                 self.release(runs, patience=0.0)
@@ -224,7 +226,7 @@ class Source:
         if self._loop.stopping.is_set() or not (ended or self._unheard):
             self.end(ended)
             return self.take(most)
-        tag, poll = self._presence.make_tag(), next(self._queues.polls())
+        tag, poll = self._presence.make_tag(), next(self._queues.polls(self.number))
         reply = self.end(ended, lambda repeated: self._pack_take(poll, tag, most, repeated))
         return self._check_halt(self.store.runs.read_take(reply, tag))
 

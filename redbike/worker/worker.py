@@ -104,7 +104,7 @@ class Worker:
 
     def _open_source(self) -> Source:
         given = self.loop, self.queues, self.ends, self.presence
-        sources = [Source(shard, *given) for shard in self.store.shards]
+        sources = [Source(shard, *given, number) for number, shard in enumerate(self.store.shards)]
         return sources[0] if len(sources) == 1 else ShardedSource(sources, self.loop, self.queues, self.ends)
 
     def work(self) -> None:
@@ -238,8 +238,8 @@ class Worker:
     def work_one(self) -> str | None:
         """Take and work at most one job without waiting; return its id, or None when every queue was empty."""
         self.runner.hooks.begin()
-        found = (self._take_one(poll, shard) for poll in self.queues.polls() for shard in self.source.list_shards())
-        run = next(filter(None, found), None)
+        turns = ((poll, each) for each in self.source.take_turns() for poll in self.queues.polls(each.number))
+        run = next(filter(None, (self._take_one(*turn) for turn in turns)), None)
         if run is None:
             return None
         self.ends.end(self._run_one(run), patience=LEASE)
@@ -277,7 +277,7 @@ class Worker:
         return ended
 
     def _run_one(self, run: Run) -> list[EndedRun]:
-        self.queues.advance(run.queue)
+        self.queues.advance(run.queue, self.store.number_shard(run.jobid))
         return [(run, self._run(run))]
 
     def _run(self, run: Run) -> NextState:

@@ -1,6 +1,6 @@
 """Which queues a worker works: the names are read again and again, and any number of them is worked."""
 
-from itertools import count
+from itertools import count, cycle
 from unittest.mock import Mock
 
 import pytest
@@ -51,6 +51,39 @@ def test_names_are_read_again_within_a_second(clock):
     # What was taken before may be of a queue that is gone.
     rotation.advance("c")
     assert sorted(list_queues(rotation)) == ["b", "d"]
+
+
+def serve(rotation, shard):
+    """Return the queue that is next in `shard`, while all have jobs."""
+    name = next(rotation.polls(shard)).queues[0][0]
+    rotation.advance(name, shard)
+    return name
+
+
+@pytest.mark.parametrize(
+    ("orders", "served"),
+    [
+        (["aab"], ["aabaab", "aabaab"]),
+        (["ab", "ba"], ["ababab", "bababa"]),  # each round is read in another order
+        (["aab", "baa", "aba"], ["aababa", "baaaab"]),
+    ],
+)
+def test_each_shard_has_turns_of_its_own(clock, orders, served):
+    handler = Changing()
+    handler.names = map(list, cycle(orders)).__next__
+    rotation = Queues(handler, 10.0, clock)
+    found = [(serve(rotation, 0), serve(rotation, 1)) for _ in range(6)]
+    assert list(map("".join, zip(*found, strict=True))) == served
+
+
+def test_a_queue_that_comes_or_goes_does_so_in_all_shards(clock):
+    handler = Changing("a", "b", "c")
+    rotation = Queues(handler, 10.0, clock)
+    assert [serve(rotation, shard) for shard in (0, 1, 1)] == ["a", "a", "b"]
+    handler.names = ["c", "d"]
+    clock.now += REREAD
+    assert sorted(serve(rotation, 0) for _ in range(2)) == ["c", "d"]
+    assert sorted(serve(rotation, 1) for _ in range(2)) == ["c", "d"]
 
 
 def test_more_names_than_ten_thousand_are_worked(store, clock):

@@ -99,7 +99,7 @@ def lose_reply(place, name, node, monkeypatch):
 def test_what_was_taken_when_the_reply_was_lost_is_given_back(nodes, store, jobids, monkeypatch, is_stopping):
     worker = Worker(store, Doing(), Settings())
     set_job(store, jobids[1], "NOW", "now")
-    pipeline = worker.source.list_shards()[1]._pipeline
+    pipeline = worker.source._shards[1].source._pipeline
 
     lose_reply(pipeline, "run", nodes[1], monkeypatch)
     assert worker.source.take(1) == []
@@ -128,7 +128,7 @@ def test_an_end_that_waits_for_a_shard_holds_up_no_job_of_another(
     doing, ran = Doing(), []
     worker = Worker(store, doing, Settings(), concurrency)
     others = [name for name in (f"other{number}:A" for number in range(20)) if store.number_shard(name) == 1][:3]
-    lose = partial(lose_reply, worker.source.list_shards()[0]._pipeline, "run", nodes[0], monkeypatch)
+    lose = partial(lose_reply, worker.source._shards[0].source._pipeline, "run", nodes[0], monkeypatch)
     doing.acts[jobids[0]] = lose if is_lost else nodes[0].kill
     doing.acts |= {name: partial(ran.append, name) for name in others}
     set_job(store, jobids[0], "NOW", "now")

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -75,6 +76,35 @@ def test_all_jobs_of_all_shards_run_once(make, concurrency):
         wait_until(lambda: len(ran) == 200)
         wait_until(lambda: {status for _, status, _ in bike.get_statuses()} == {"STP"})
     assert sorted(ran) == sorted(jobids)
+
+
+def work_singly(bike):
+    while bike.work_one():
+        pass
+
+
+@pytest.mark.parametrize("work", [work_singly, Redbike.work, partial(Redbike.work, concurrency=2)])
+@pytest.mark.parametrize(("names", "turns"), [("A:B", "AB"), ("A:A:B", "AAB"), ("A:A:B:B", "AABB")])
+def test_each_shard_keeps_the_weights_of_the_queues(make, names, turns, work):
+    bike = make(Quiet(names))
+    jobids = [f"{number}:{code}" for code in "AB" for number in range(80)]
+    list(bike.set_many((jobid, "NOW") for jobid in jobids))
+    with beside(bike.store, lambda: work(bike)):
+        wait_until(lambda: len(bike.worker.worked) == len(jobids))
+    orders = [[jobid[-1] for jobid in bike.worker.worked if bike.store.number_shard(jobid) == n] for n in range(4)]
+    # Two threads may begin their jobs in another order.
+    size, few = len(turns) * (12 // len(turns)), 2 * isinstance(work, partial)
+    for order in orders:
+        assert abs(order[:size].count("B") - (turns * size)[:size].count("B")) <= few, orders
+        assert few or "".join(order[:size]) == (turns * size)[:size], orders
+
+
+def test_one_job_at_a_time_comes_from_each_shard_in_turn(make, jobids):
+    bike = make(Quiet("A"))
+    bike.set(jobids[0], "CONTINUE")
+    for jobid in jobids[1:]:
+        bike.set(jobid, "NOW")
+    assert [bike.work_one() for _ in range(6)] == [*jobids, jobids[0], jobids[0]]
 
 
 def test_a_shard_that_was_not_asked_lately_does_not_make_the_jobs_of_others_stale(make, jobids):
