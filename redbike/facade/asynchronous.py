@@ -23,9 +23,10 @@ from redbike.connection.forks import begin_in_forks
 from redbike.errors import RedbikeError
 from redbike.facade.arguments import check_path, refuse_unknown, take_arguments
 from redbike.facade.awaiting import awaited, paged
+from redbike.facade.in_order import InOrder
 from redbike.facade.override import Overridable
 from redbike.facade.redbike import Redbike
-from redbike.facade.results import AsyncResults, Reader, run_by, run_in_thread, run_until_cancelled
+from redbike.facade.results import AsyncResults, Reader, run_by, run_in_thread, run_until_cancelled, start_thread
 from redbike.importers.rows import Source
 from redbike.loop.lifecycle import Stay
 from redbike.loop.worker_class import WorkerClass, check_worker
@@ -48,7 +49,7 @@ class AsyncRedbike(Overridable):
     it. `stop` is no coroutine: it never waits.
     """
 
-    _state = ("_bike", "_opening", "_closing", "_threads", "_listeners", "_is_stopped", "_is_closed")
+    _state = ("_bike", "_opening", "_closing", "_threads", "_in_order", "_listeners", "_is_stopped", "_is_closed")
 
     @take_arguments(Redbike.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -90,7 +91,7 @@ class AsyncRedbike(Overridable):
 
     def _begin(self) -> None:
         self._opening, self._closing = threading.Lock(), threading.Lock()
-        self._threads = ThreadPoolExecutor(THREADS, "redbike-call")
+        self._threads, self._in_order = ThreadPoolExecutor(THREADS, "redbike-call"), InOrder()
         self._listeners: WeakSet[Reader[Any]] = WeakSet()  # those that wait for events
 
     def _introduce(self, worker: WorkerClass | None) -> None:
@@ -119,7 +120,7 @@ class AsyncRedbike(Overridable):
         return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
     def _start(self, action: Callable[[Redbike], T], name: str) -> "asyncio.Future[T]":
-        """Begin a call in a thread at once, whether or not anybody awaits it; `close` waits for it.
+        """Begin a call in a thread, after those of the same `name`, whether or not it is awaited; `close` waits for it.
 
         The end of the event loop does not take it back. Raises `RedbikeError` in no loop, and if this is closed.
         """
@@ -128,7 +129,8 @@ class AsyncRedbike(Overridable):
         except RuntimeError:
             raise RedbikeError("an AsyncRedbike sets jobs only in a coroutine") from None
         run = self._equip(action)
-        return run_in_thread(run, name) if self._is_closed else run_by(self._threads.submit, run, name)
+        start = partial(start_thread, name) if self._is_closed else self._threads.submit
+        return run_by(partial(self._in_order.start, start, name), run, name)
 
     def _equip(self, action: Callable[[Redbike], T]) -> Callable[[], T]:
         """Return what a thread runs. Raises `RedbikeError` if this is closed, unless a job calls that still runs."""

@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from redbike.text.printable import describe
@@ -70,7 +71,12 @@ class Results(Iterator[T], Generic[T]):
 
 def run_in_thread(function: Callable[[], T], name: str) -> "asyncio.Future[T]":
     """Run `function` in a thread of its own; return the future of its result. It does not keep the process alive."""
-    return run_by(lambda run: threading.Thread(target=run, name=name, daemon=True).start(), function, name)
+    return run_by(partial(start_thread, name), function, name)
+
+
+def start_thread(name: str, run: Callable[[], None]) -> None:
+    """Run `run` in a thread of its own. It does not keep the process alive."""
+    threading.Thread(target=run, name=name, daemon=True).start()
 
 
 def run_by(start: Callable[[Callable[[], None]], object], function: Callable[[], T], name: str) -> "asyncio.Future[T]":

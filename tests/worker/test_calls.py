@@ -416,6 +416,18 @@ def test_an_async_redbike_sets_jobs_in_its_loop(client, prefix, bike, calls):
     assert len(calls) == 31
 
 
+def test_of_two_calls_for_one_job_that_nobody_awaits_the_later_one_counts(client, prefix, bike):
+    async def main():
+        async with AsyncRedbike(jobs, prefix, client):
+            for number in range(100):
+                greet.set(number, "EVERY:1h", "ann")
+                greet.options(key=number).enqueue("bob")
+                greet.set(number, "EVERY:1h", "cat")
+
+    asyncio.run(main())
+    assert [bike.tell(f"greet:{number}")["data"] for number in range(100)] == [{"name": "cat"}] * 100
+
+
 def test_the_end_of_the_loop_does_not_take_back_what_was_begun(client, prefix, bike):
     awaited = AsyncRedbike(jobs, prefix, client)
 
