@@ -39,8 +39,9 @@ class WorkerClass(Protocol):
     - ``revision``: An attribute: something else whenever `timeout` returns something else than before. Without it,
       `timeout` is called again only for other names of queues.
     - ``strict``: An attribute: True to take from a queue only while those that are named before it have no job.
-    - ``startup()`` and ``shutdown()``: Open and close what the jobs of a worker share. They are called once: before the
-      first job, and after the last one. They may be coroutine functions. A worker whose ``startup`` fails ends.
+    - ``startup()`` and ``shutdown()``: Open and close what the jobs of a worker share. They are called once for each
+      call of `Redbike.work`: before the first job, and after the last one. They may be coroutine functions. A worker
+      whose ``startup`` fails ends.
     - ``middleware``: An attribute: functions that get the run and return a context manager, sync or async. They are
       entered around `work`, the first one outermost, and see what it raises.
     - ``retry_on`` and ``stop_on``: Attributes: an exception type, or a tuple of some. Only errors of ``retry_on`` are

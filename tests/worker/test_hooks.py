@@ -347,6 +347,24 @@ def test_startup_and_shutdown_are_called_once_around_all_jobs(client, prefix, re
     assert len(set(loops)) == 1, "what is opened in startup belongs to the loop of the jobs"
 
 
+def test_each_call_of_work_has_a_startup_and_all_of_work_one_share_one(client, prefix):
+    notes = []
+    worker = make_worker(
+        startup=lambda self: notes.append("startup"),
+        shutdown=lambda self: notes.append("shutdown"),
+        work=lambda self, jobid: notes.append("work"),
+    )
+    with Redbike(worker, prefix, client) as bike:
+        for _ in range(2):
+            bike.set("job:A", "NOW")
+            assert bike.work_one() == "job:A"
+        assert notes == ["startup", "work", "work"]
+        with beside(bike.store, bike.work, bike.work):
+            wait_until(lambda: notes.count("startup") == 3)
+        assert notes.count("shutdown") == 2
+    assert notes.count("shutdown") == 3
+
+
 def test_a_startup_that_fails_ends_the_worker_with_its_line(shell):
     worker = begin(
         shell,
