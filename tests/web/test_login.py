@@ -1,10 +1,12 @@
 """The login of the page: who may look, who may change something, and what a browser may do with an answer."""
 
 import asyncio
+import hmac
 import itertools
 import logging
 import os
 import re
+import secrets
 import subprocess
 import sys
 
@@ -15,9 +17,11 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from redbike import BadConfig
+from redbike.store.tokens import Token, find_token, make_digest
 from redbike.web import app, keys, pages
 from redbike.web import login as limits
 from redbike.web.keys import AGE, CLOCK_SKEW, TRIES, WINDOW, Keys, Tries
+from redbike.web.memory import Memory
 from redbike.web.rendering import name_asset
 from tests.commandline import ROOT
 from tests.loops import raising
@@ -203,6 +207,34 @@ def test_another_token_does_not_fit(browse):
         assert page.get("/").status_code == 303
         assert not Keys(TOKEN).fits(sent)
         assert not Keys(None, "s" * 16).fits(sent)
+
+
+def note_comparisons(monkeypatch):
+    """Return what is compared from now on in a time that says nothing of it."""
+    seen, compare = [], hmac.compare_digest
+    for place in (hmac, secrets):
+        monkeypatch.setattr(place, "compare_digest", lambda *both: seen.append(both) or compare(*both))
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("check", "number"),
+    [
+        (lambda own, tokens, memory: find_token(tokens, "secret 0", 0.0), 3),  # not only up to the right one
+        (lambda own, tokens, memory: find_token(tokens, "other", 0.0), 3),
+        (lambda own, tokens, memory: own.fits(TOKEN), 1),
+        (lambda own, tokens, memory: own.fits("other"), 1),
+        (lambda own, tokens, memory: own.is_session("1.x"), 1),
+        (lambda own, tokens, memory: own.is_form("other", "browser"), 1),
+        (lambda own, tokens, memory: memory.claim("1.x.y", "browser"), 1),
+    ],
+)
+def test_the_time_of_a_comparison_says_nothing_of_a_secret(monkeypatch, check, number):
+    tokens = [Token(f"t{each}", "read", (), None, 0.0, "", make_digest(f"secret {each}")) for each in range(3)]
+    own = Keys(TOKEN)
+    memory, seen = Memory(own), note_comparisons(monkeypatch)
+    check(own, tokens, memory)
+    assert len(seen) == number
 
 
 def test_a_program_sends_the_token_in_a_header(browse):
