@@ -15,6 +15,7 @@ from tests.queries.kept import register
 from tests.states import dump, unchanged
 from tests.verbs import Quiet, Telling
 from tests.waiting import SLOWNESS
+from tests.web.api import Api
 from tests.web.browsing import Browser
 
 WHO = "page@testclient"
@@ -52,6 +53,19 @@ def test_a_new_job_is_set(bike, browser):
     schedule = "CRON_TZ=Europe/Berlin 0 3 * * *"
     assert told(bike, "new:A") == (schedule, {"retries": 5, "timeout": 90, "overlap": "queue"}, {"a": "<b>"})
     assert [(entry.who, entry.action, entry.jobid) for entry in bike.log()] == [(WHO, "set", "new:A")]
+
+
+def test_a_rule_that_depends_on_the_instant_at_which_it_is_set_is_set(redbike):
+    """From February it is due in each of these months; from the epoch, which is in January, in none of them."""
+    bike = redbike(Quiet("A"), now=datetime(2026, 2, 3, tzinfo=UTC))
+    rule = "RRULE:FREQ=MONTHLY;INTERVAL=3;BYMONTH=2,5,8,11;BYMONTHDAY=1"
+    browser, api = Browser(app(bike, write=True)), Api(app(bike, write=True, api=True))
+    page = browser.send(browser.get("/set"), "Set this job", id="page:A", schedule=rule)
+    assert (page.status, page.url.path, len(page.notes)) == (200, "/job", 1), page.text
+    assert api.ask("PUT", "/jobs/api:A", {"schedule": rule})[0] == 201
+    assert bike.set("python:A", rule)
+    found = {jobid: told(bike, jobid)[0] for jobid in ("page:A", "api:A", "python:A")}
+    assert found == dict.fromkeys(found, f"DTSTART:20260203T000000Z\n{rule}")
 
 
 def test_what_one_should_know_of_a_job_is_said(bike, browser):

@@ -71,14 +71,15 @@ def set_job(call: Call) -> Answer:
     for name in options:
         if name not in OPTIONS:
             raise BadConfig(f"unexpected option {name!r:.80}: {', '.join(OPTIONS)} are known")
-    _check_ties(call, schedule, options)
     changes = {name.replace("-", "_"): value for name, value in options.items()}
     if "data" in call.body:
         changes["data"] = call.body["data"]
     warnings, zone = list[str](), call.get_text("tz")
-    after = read_since(call.get_instant("after", zone), zone)
     setter = Setter(call.steerer.store, call.steerer.settings, warnings.append, call.fits)
-    parsed = parse(schedule, setter.settings.timezone if zone is None else check_zone(zone), jobid)
+    local = setter.settings.timezone if zone is None else check_zone(zone)
+    parsed = parse(schedule, local, jobid, setter.read_clock())
+    _check_ties(call, parsed, options)
+    after = read_since(call.get_instant("after", zone), zone)
     check_after(call.body.get("after"), parsed)
     # Another request may set it just now.
     with call.site.memory.changing:
@@ -122,15 +123,14 @@ def add_warnings(found: dict[str, Any], warnings: Sequence[str]) -> dict[str, An
     return {**found, "warnings": list(warnings)} if warnings else found
 
 
-def _check_ties(call: Call, schedule: str, options: Mapping[str, Any]) -> None:
+def _check_ties(call: Call, schedule: Schedule, options: Mapping[str, Any]) -> None:
     """Raise `Problem` if this job, of a token for some jobs only, would hear of others, or hold them."""
     if not call.permit.jobs:
         return
     only = f"the token of {call.permit.name} is for some jobs only"
     if options.get("group-of") is not None:
         raise Problem(403, f"{only}: it cannot put a job into a group")
-    parsed = parse(schedule)
-    parents = parsed.parents if isinstance(parsed, After) else ()
+    parents = schedule.parents if isinstance(schedule, After) else ()
     if foreign := [each for each in parents if not call.fits(each)]:
         raise Problem(403, f"{only}: none follows {name_parent(foreign[0])!r}")
 

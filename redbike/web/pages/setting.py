@@ -185,8 +185,9 @@ def _enter(
     """Set a job, and return a sentence if nothing is left to run of it, or else "", and what the job was set to."""
     settings = replace(steerer.settings, timezone=draft.find_zone(kept, steerer.settings.timezone))
     setter = Setter(steerer.store, settings, warnings.append)
+    # Before it is set: what is wrong with it must not be said of a job that is set.
+    schedule = parse(draft.schedule, draft.tz or settings.timezone, draft.jobid, setter.read_clock())
     has_runs = setter.enter(draft.jobid, draft.schedule, None, draft.tz or None, **changes)
-    schedule = parse(draft.schedule, draft.tz or settings.timezone, draft.jobid)
     after = Kept.read(steerer.store, draft.jobid)
     if schedule.is_awaiting:
         warnings += describe_unknown(steerer.store, draft.jobid)
