@@ -44,6 +44,7 @@ class Done:
     words: Counter[str] = field(default_factory=Counter)
     error: RedbikeError | None = None
     run: list[str] = field(default_factory=list)  # the jobs that are due now
+    warnings: list[str] = field(default_factory=list)
 
 
 class Steerer:
@@ -52,7 +53,6 @@ class Steerer:
     def __init__(self, bike: Redbike, who: str) -> None:
         self.settings = bike.settings
         self.store = bike.store.noted_as(who)
-        self.setter = Setter(self.store, bike.settings)
         self.queues = QueueController(self.store, bike.worker, bike.settings)
 
     def steer(
@@ -75,13 +75,14 @@ class Steerer:
             for jobid in jobids:
                 self.store.queue_for(jobid)
         done = Done()
+        setter = Setter(self.store, self.settings, done.warnings.append)
         verbs: dict[str, Callable[[Sequence[str]], list[str]]] = {
             "run": lambda jobids: self._run(jobids, done.run),
             "cancel": self._cancel,
             "pause": lambda jobids: self._pause(jobids, until, reason, blackout),
             END: lambda jobids: [word for _, word in end_for_jobs(self.store, jobids, self.settings)],
             "resume": lambda jobids: [word for _, word in resume_jobs(self.store, jobids, self.settings)],
-            "unset": lambda jobids: [word for _, word in unset_jobs(self.setter, jobids)],
+            "unset": lambda jobids: [word for _, word in unset_jobs(setter, jobids)],
         }
         verb = verbs[action]
         for first in range(0, len(jobids), BATCH):

@@ -143,6 +143,19 @@ def test_a_job_is_unset_after_a_confirmation(bike, browser):
     assert read_log(bike) == [("unset", "hourly:A", HOURLY)]
 
 
+def test_who_unsets_a_parent_is_told_of_its_followers(bike, browser):
+    for jobid in ("first:A", "second:A"):
+        bike.set(jobid, "AFTER:hourly:A")
+    asked = press(browser, "/job?id=hourly:A", "Unset")
+    assert "Jobs that follow, and will wait: first:A second:A" in asked.text
+    said = "hourly:A is unset; 2 jobs wait for it: first:A, second:A"
+    assert browser.send(asked, "Unset the job hourly:A").notes == [f"hourly:A: unset. Warning: {said}."]
+    # What is unset as well does not wait.
+    bike.set("hourly:A", HOURLY)
+    asked = browser.send(browser.get("/jobs"), "Unset", tick=["hourly:A", "first:A"])
+    assert "will wait: second:A" in asked.text
+
+
 def test_several_jobs_that_are_ticked(bike, browser):
     for verb, said in (
         ("Run", "2 queued"),

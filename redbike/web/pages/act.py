@@ -9,6 +9,7 @@ from redbike.control.queues import is_unused
 from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock
 from redbike.store.queue_limits import Pause
+from redbike.text.printable import cut
 from redbike.web.control import END, GOES_ON, USED_UP, Done, Sent, Steerer
 from redbike.web.login import say
 from redbike.web.memory import Note
@@ -20,6 +21,7 @@ from redbike.web.selection import Found, Target, make_pause_digest
 
 MOST = 10_000  # jobs that one form changes
 NAMED = 50  # jobs that a confirmation names
+WARNED = 5  # warnings of a note
 ASKED, BAD, CHANGED = 200, 400, 409  # statuses
 NONE = Note("No job matches any more, so nothing was done.", is_problem=True)
 UNSELECTED = Note("No job was selected, so nothing was done.", is_problem=True)
@@ -101,12 +103,19 @@ def _ask(
         subject=subject,
         found=found,
         named=found.jobids[:NAMED] if found else (),
+        followers=_list_followers(sent, found) if found and order.action == "unset" else (),
         changes=changes,
         is_other=is_other,
         pause=pause,
         rehearsal="" if order.texts.get("every") else _name_rehearsal(order),
         back=order.back.removeprefix("./"),
     )
+
+
+def _list_followers(sent: Sent, found: Found) -> list[str]:
+    """Return the jobs that wait when the jobs that a confirmation names are unset; how many more behind the first."""
+    states = sent.site.bike.store.questions.inspect(found.jobids[:NAMED])
+    return cut(sorted({each for state in states for each in state.followers}.difference(found.jobids)), NAMED)
 
 
 def _name_rehearsal(order: Order) -> str:
@@ -126,7 +135,7 @@ def _compare(sent: Sent, order: Order, found: Found) -> list[tuple[str, list[str
 
 def _steer_jobs(steerer: Steerer, order: Order, given: Given, found: Found) -> Note:
     done = steerer.steer(order.action, found.jobids, given.until, given.reason, given.blackout)
-    return _describe(order, given, found, done, steerer.list_closed(done.run))
+    return _describe(order, given, found, done, cut(done.warnings, WARNED) + steerer.list_closed(done.run))
 
 
 def _describe(order: Order, given: Given, found: Found, done: Done, warnings: list[str]) -> Note:
@@ -137,9 +146,9 @@ def _describe(order: Order, given: Given, found: Found, done: Done, warnings: li
     else:
         counts = ", ".join(f"{number:,} {word}" for word, number in words)
         said = f"{order.verb} {_name_jobs(found.jobids)}: {counts or 'nothing was done'}."
-    if done.error:
-        return Note(f"{said} Then an error ended it: {done.error}. {UNKNOWN}", is_problem=True)
     known = describe_warnings(warnings, found.jobids[0] if len(found.jobids) == 1 else "")
+    if done.error:
+        return Note(f"{said}{known} Then an error ended it: {done.error}. {UNKNOWN}", is_problem=True)
     return Note(f"{said}{given.said}{known}", is_open=GOES_ON in done.words)
 
 
