@@ -8,6 +8,7 @@ from itertools import chain
 from redbike.importers.seen import SeenIds
 from redbike.loop.requests import Request
 from redbike.schedule.kinds import Stop
+from redbike.schedule.moments import is_same_text
 from redbike.store.inspected import JobState
 from redbike.store.jobs import JobToSet, describe_waiting
 from redbike.store.records import Membership
@@ -51,7 +52,7 @@ def log_if_due(
     if job.once:
         _log_if_past(job, before, state.now, warn)
     elif is_by_timefile:
-        _log_if_due_at_once(job, state)
+        _log_if_due_at_once(job, before, state)
 
 
 def _log_if_past(job: JobToSet, before: JobState, now: float, warn: Callable[[str], object]) -> None:
@@ -69,10 +70,15 @@ def _log_if_past(job: JobToSet, before: JobState, now: float, warn: Callable[[st
         log.info("%s: due at once: its time, %s, is past%s", job.jobid, when, again)
 
 
-def _log_if_due_at_once(job: JobToSet, state: JobState) -> None:
-    """Say that a recurring job is due at once, because it came due after the time in the timefile."""
-    if not isinstance(job.due, float):
+def _log_if_due_at_once(job: JobToSet, before: JobState, state: JobState) -> None:
+    """Say that a recurring job is due at once, because it came due after the time in the timefile.
+
+    A worker may have taken it already, and may have ended its run.
+    """
+    if not isinstance(job.due, float) or job.due > state.now:
         return
-    if state.waiting and state.waiting.due == round(job.due, 6):
+    has_place = not job.new_jitter and is_same_text(job.schedule, before.schedule or "", job.anchor_span)
+    is_held = state.pause or (state.timeline is not None and state.timeline <= state.now)
+    if not (has_place or is_held or before.run):
         when = datetime.fromtimestamp(job.due, UTC).isoformat()
         log.info("%s: due at once: it came due at %s, after the time in the timefile", job.jobid, when)

@@ -148,6 +148,17 @@ def test_the_timefile_says_from_when_occurrences_count(client, prefix, tmp_path,
     assert "job:A: due at once" in caplog.text
     assert bike.tell("job:A")["status"].startswith("ENQ:")
     caplog.clear()
+    other, weekly = Redbike(Recorder(), prefix, client), f"EVERY:7d@{now - 7 * 86400 - 3600:.0f}"
+    with beside(other.store, other.work):
+        wait_until(bike.workers)
+        for number in range(20):
+            bike.enter(f"{number}:A", weekly)
+    # Also of those that the idle worker has taken before `enter` looks.
+    assert caplog.text.count("due at once: it came due at ") == 20
+    caplog.clear()
+    bike.enter("0:A", weekly)
+    bike.pause("1:A")
+    bike.enter("1:A", f"EVERY:7d@{now - 7 * 86400 - 1800:.0f}")
     bike.enter("later:A", f"EVERY:7d@{now - 86400:.0f}")
     bike.enter("now:A", "NOW")
     assert "due at once" not in caplog.text
