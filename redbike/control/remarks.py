@@ -40,7 +40,7 @@ def describe_owner(jobid: str, group: str) -> str:
 
 
 def log_if_spent(request: Request, job: JobToSet) -> None:
-    """Say that a job of many is never due: its time is past, or its rule has run out, by ``after`` or by itself."""
+    """Say that a job that is set is never due: its time is past, or its rule has run out, by ``after`` or by itself."""
     if job.due is None and not (job.error or request.schedule.never_runs):
         log.warning("%s: nothing is left to run of %r", job.jobid, request.schedule.text)
 

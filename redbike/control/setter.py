@@ -63,6 +63,8 @@ class Setter:
     ) -> bool:  # fmt: skip
         """Enter `jobid` with `schedule`; None unsets it. False, and a line of log, for a bad schedule.
 
+        A line of log also says that nothing is left to run.
+
         `schedule` is a text, an aware datetime, a timedelta, a rule of dateutil or a croniter. `after` is from when
         occurrences count: epoch seconds, or a datetime. `tz` is the zone of floating times, also of a naive
         datetime or rule. Of `options` and data, the job keeps those that are not given; None takes one back. Raises
@@ -70,7 +72,7 @@ class Setter:
         """
         try:
             zone = read_zone(tz)
-            self._set(jobid, schedule, read_since(after, zone), zone, read_changes(options))
+            self._set(jobid, schedule, read_since(after, zone), zone, read_changes(options), says_spent=True)
         except BadSchedule as error:
             log.error("%s: %s", jobid, error)
             return False
@@ -103,7 +105,7 @@ class Setter:
 
     def _set(
         self, jobid: str, schedule: ScheduleLike | None, after: float | None, tz: str | None, changes: OptionChanges,
-        check: Callable[[str], str] = check_own_jobid
+        check: Callable[[str], str] = check_own_jobid, says_spent: bool = False
     ) -> JobToSet | None:  # fmt: skip
         """Set one job, and return it; for None as its schedule unset it. Raise `BadSchedule`."""
         if schedule is None:
@@ -121,6 +123,8 @@ class Setter:
         job = self.set_requests({jobid: request}, from_now=since == now)[jobid]
         if job.error:
             raise job.error
+        if says_spent:
+            log_if_spent(request, job)
         return job
 
     def unset(self, jobid: str) -> bool:

@@ -130,6 +130,15 @@ def test_after_decides_from_when_occurrences_count(bike):
     assert bike.tell("late:A")["status"].startswith("ENQ:")
 
 
+def test_set_says_that_nothing_is_left_to_run(bike, caplog):
+    over = "DTSTART:20200101T000000Z\nRRULE:FREQ=DAILY;COUNT=2"
+    for schedule, text in (("AT:2020-01-01", "AT:2020-01-01T00:00:00Z"), (over, over), ("NOW", None), ("STOP", None)):
+        caplog.clear()
+        assert bike.set("job:A", schedule, after=None if text is None else 1640995200)
+        said = [f"job:A: nothing is left to run of {text!r}"] if text else []
+        assert [record.getMessage() for record in caplog.records] == said
+
+
 def test_a_one_off_that_is_past_is_due_at_once(bike):
     for ago in (0.4, 0.6, 86400):
         due = round(bike.store.timeline.read_clock() - ago, 3)
