@@ -399,6 +399,14 @@ def test_a_job_that_was_never_set_is_gone_with_its_row(bike, file):
     assert list(fsck(bike.store)) == []
 
 
+def test_a_job_whose_blackout_alone_is_bad_does_not_get_the_status_of_a_bad_schedule(bike, file):
+    blackouts = [f'"{{""every"": ""{every}"", ""seconds"": 3600}}"' for every in ("NOW", "H 3 * * *", "whenever")]
+    rows = [f"{number}:A,{HOURLY},{blackout}" for number, blackout in enumerate(blackouts)]
+    found = bike.sync_file(file("jobid,schedule,blackout", *rows, "bad:A,whenever,"), mark_bad=True)
+    assert [change.difference for change in found] == ["bad"] * 4
+    assert [jobid for jobid, _ in bike.store.catalog.list_statuses()] == ["bad:A"]
+
+
 OTHER_SPELLINGS = [
     ("AT:2020-01-01T00:00:00Z", "AT:1577836800"),
     ("AT:1577836800.0", "AT:2020-01-01T01:00:00+01:00"),

@@ -64,6 +64,7 @@ class _Plan(NamedTuple):
     job: JobToSet | None = None  # if it is new: it is made while the server has other things to do
     pause: Pause | None = None  # if it is not new
     blackout: Blackout | None = None
+    has_schedule: bool = False  # though something else of the row is wrong
 
 
 class Syncer:
@@ -142,7 +143,7 @@ class Syncer:
         return [self._plan(row, stored.get(row.jobid, NOT_STORED), wish, now, since, queue_for) for row in chunk]
 
     def _plan(self, row: Row, stored: StoredRow, wish: Wish, now: float, since: float, queue_for: QueueFor) -> _Plan:
-        zone = self._settings.timezone if wish.tz is None else wish.tz
+        zone, schedule = self._settings.timezone if wish.tz is None else wish.tz, None
         try:
             if row.error:
                 raise row.error
@@ -159,7 +160,8 @@ class Syncer:
                 *row.blackout, "UTC" if BLACKOUT in row.complete else zone, now, Blackout.parse(stored.blackout)
             )
         except ValueError as error:
-            return _Plan(Change(Difference.BAD, row.jobid, line=row.line, error=error))
+            change = Change(Difference.BAD, row.jobid, line=row.line, error=error)
+            return _Plan(change, has_schedule=schedule is not None)
         found = compare(row, schedule, stored, wish, now, blackout)
         request = Request(
             row.jobid, found.schedule, queue, now, since, wish.after is not None, row.changes, found.is_kept,
@@ -210,15 +212,14 @@ class Syncer:
             done = list(setter.set_requests(again, from_now, step).values())
         _mark_refused(plans, {job.jobid: job.error for job in done if isinstance(job.error, ValueError)})
         for job in done:
-            if job.due is None:
-                log_if_spent(asked_for[job.jobid], job)
+            log_if_spent(asked_for[job.jobid], job)
         _Besides(plans).commit(self._store, setter.store, self._settings)
 
     def _mark_bad(self, plans: list[_Plan], wish: Wish) -> None:
         """Give each job whose row has a bad schedule the status BAD, if there is no such job."""
-        for change in (plan.change for plan in plans if not plan.request):
-            if isinstance(change.error, BadSchedule):
-                self._store.jobs.reject(change.jobid, Membership(wish.group or "", "").format())
+        for plan in plans:
+            if isinstance(plan.change.error, BadSchedule) and not plan.has_schedule:
+                self._store.jobs.reject(plan.change.jobid, Membership(wish.group or "", "").format())
 
     def _check_share(self, group: str, seen: SeenIds) -> None:
         """Raise `TooManyPruned` if so many rows of `group` were not seen that the source is likely not whole."""
