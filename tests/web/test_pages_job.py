@@ -9,7 +9,7 @@ from redbike.store.outputs import pack_output
 from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from tests.queries.kept import add_runs, make_run
-from tests.verbs import Quiet
+from tests.verbs import Quiet, set_job, take_one
 from tests.web.api import Api
 from tests.web.conftest import BASE, TestClient
 from tests.web.html import read
@@ -97,6 +97,18 @@ def test_data_and_tracebacks_are_for_those_alone_who_may_see_them(page, page_wit
     assert "Traceback" not in hidden.words.replace("its traceback", "")
     assert shown.words.count(SECRET) == 2
     assert "Traceback (most recent call last)" in shown.words
+
+
+def test_how_far_a_run_is_may_be_known_to_all_on_the_page_and_in_the_api(page, bike):
+    set_job(bike.store, "a:A", "EVERY:1h", "now")
+    run = take_one(bike.store, [("work-A", 1000.0)], "tag")
+    run.saver = object()
+    run.progress(0.4, "page 2 of 5")
+    bike.store.runs.heartbeat([run])
+    assert "Progress 40 % page 2 of 5" in show(page, "a:A").words
+    for show_data in (False, True):
+        job = Api(app(bike, api=True, show_data=show_data)).ask("GET", "/jobs/a:A")[1]
+        assert job["progress"] == {"share": 0.4, "text": "page 2 of 5"}
 
 
 def test_the_last_runs_have_a_chart_and_a_table(page, bike):

@@ -34,7 +34,7 @@ from redbike.web.api.calls import Answer, Call
 from redbike.web.api.problems import Problem
 
 COUNT, MOST_COUNT = 5, 1000  # due times
-SECRET = ("data", "result", "output", "progress")  # of what is told of a job, only with ``--show-data``
+SECRET = ("data", "result", "output")  # of what is told of a job, only with ``--show-data``
 SECRET_OF_FAILURE = ("traceback", "output")
 VARIOUS = "various"  # the word for jobs with several
 SET = ("schedule", "tz", "after", "options", "data")  # the members of what sets a job
