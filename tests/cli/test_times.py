@@ -29,6 +29,7 @@ def away(shell):
     [
         (("statuses",), "--before", True),
         (("runs",), "--since", True),
+        (("log",), "--since", True),
         (("why", "daily:A"), "--at", True),
         (("agenda",), "--after", False),
         (("next", "0 3 * * *"), "--after", False),

@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 import pytest
@@ -20,6 +20,7 @@ from tests.loops import beside
 from tests.verbs import Telling, stopping
 from tests.waiting import wait_until
 from tests.web.api import DOCUMENT, JOB, STREAM, Api, list_requests, make_token
+from tests.web.conftest import BASE, TestClient
 
 OPERATOR = "a-token-of-the-operator"
 REQUESTS = list_requests()
@@ -330,6 +331,19 @@ def test_a_list_is_read_by_its_cursor_and_nothing_is_left_out(bike, api):
         who = quote(log[0]["who"][1:].upper())
         assert read(f"/log?since=1h%20ago&who={who}") == log
         assert read("/log?since=now&who=nobody") == []
+
+
+def test_a_time_that_looks_back_is_that_of_yesterday_if_it_is_to_come_today(bike, api):
+    api.ask("PUT", "/jobs/a:A", {"schedule": "NOW"})
+    work(bike)
+    later = datetime.fromtimestamp(bike.store.timeline.read_clock() + 5 * 3600, UTC)
+    text, yesterday = f"{later:%H:%M}", f"{later - timedelta(days=1):%Y-%m-%d %H:%M}:00"
+    for path in ("/runs", "/jobs/a:A/runs", "/log"):
+        assert len(api.ask("GET", f"{path}?since={text}")[1]["items"]) == 1, path
+    assert yesterday in api.ask("GET", f"/jobs/a:A/why?at={text}")[1]["why"]
+    page = TestClient(app(bike), base_url=BASE)
+    for path in ("/runs", "/log"):
+        assert f'name="since" value="{yesterday}"' in page.get(f"{path}?since={text}").text, path
 
 
 def test_a_secret_of_a_job_is_told_only_with_show_data(bike):
