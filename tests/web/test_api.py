@@ -229,6 +229,23 @@ def test_a_paused_job_runs_next_when_its_pause_ends(bike, api):
     assert api.ask("GET", f"/jobs/many:A/next?count=1&after={until + 1800}")[1]["items"] == [until + 5400]
 
 
+def test_next_names_the_times_at_which_a_job_will_be_paused(redbike):
+    bike = redbike(RoundRobin("A"), now=datetime(2027, 1, 15, 8, 30, tzinfo=UTC))
+    api = Api(app(bike, api=True))
+    first = bike.now + 1800  # 9:00
+    for jobid in ("night:A", "queue:B"):
+        bike.set(jobid, "EVERY:1h@0")
+    asked = {jobid: f"/jobs/{jobid}/next?count=3" for jobid in ("night:A", "queue:B")}
+    items = [first, first + 3600, first + 7200]
+    assert api.ask("GET", asked["queue:B"]) == (200, {"jobid": "queue:B", "items": items})
+    bike.pause("night:A", every="0 10 * * *", lasting="30m")
+    bike.pause_queue("B", until=first + 5400)
+    assert api.ask("GET", asked["night:A"])[1] == {"jobid": "night:A", "items": items, "held": items[1:2]}
+    assert api.ask("GET", asked["queue:B"])[1] == {"jobid": "queue:B", "items": items, "held": items[:2]}
+    bike.pause_all()
+    assert [api.ask("GET", path)[1]["held"] for path in asked.values()] == [items, items]
+
+
 def test_a_job_that_follows_others_has_the_times_of_these(bike, api):
     for jobid, schedule in (("first:A", "EVERY:1h@0"), ("second:A", "EVERY:2h@0"), ("all:A", "CONTINUE")):
         bike.set(jobid, schedule)

@@ -13,6 +13,8 @@ from redbike.control.options import change_options
 from redbike.control.setter import Setter, read_since
 from redbike.errors import BadConfig, NoSuchJob, ServerError
 from redbike.loop.occurrences import JUST_BEFORE
+from redbike.queries.blackouts import make_remark
+from redbike.queries.closed import read_limits
 from redbike.queries.following.family import foresee_follower
 from redbike.queries.following.held import find_due
 from redbike.queries.following.remarks import describe_unknown
@@ -211,8 +213,10 @@ def list_next(call: Call) -> Answer:
     jobid, count, after = call.known_jobid, call.get_count("count", COUNT, MOST_COUNT), call.get_time("after")
     job = call.site.bike.tell(jobid)
     goes_on = job["schedule"] is not None and describe_job(job, call.clock)[1]
-    found = islice(_list_due(call, jobid, job, after, count), count) if goes_on else ()
-    return Answer({"jobid": jobid, "items": list(found)})
+    found = list(islice(_list_due(call, jobid, job, after, count), count) if goes_on else ())
+    limits = read_limits(call.site.bike.store, jobid) if found else ()
+    held = list(filter(make_remark(job.get("blackouts", []), call.clock, limits), found))
+    return Answer({"jobid": jobid, "items": found, **({"held": held} if held else {})})
 
 
 def _list_due(call: Call, jobid: str, job: Mapping[str, Any], after: float | None, count: int) -> Iterator[float]:

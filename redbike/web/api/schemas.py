@@ -170,7 +170,18 @@ SCHEMAS: dict[str, Schema] = {
             queue=TEXT, at_once={"anyOf": [COUNT, {"type": "null"}]}, rate={"anyOf": [TEXT, {"type": "null"}]}
         )
     ),
-    "Next": describe_members(jobid=TEXT, items={"type": "array", "items": TIME}),
+    "Next": {
+        **describe_members(
+            jobid=TEXT,
+            items={"type": "array", "items": TIME},
+            held={
+                "type": "array",
+                "items": TIME,
+                "description": "Those of them at which the job, its queue or everything is paused; missing if none is",
+            },
+        ),
+        "required": ["jobid", "items"],
+    },
     "Why": describe_members(jobid=TEXT, why=TEXT),
     "Health": describe_members(
         is_well=FLAG,
