@@ -7,6 +7,7 @@ from typing import Any
 from redbike.config.settings import Settings
 from redbike.control.operator import check_reason, name_operator
 from redbike.errors import BadConfig, BadSchedule, quoted
+from redbike.importers.rows import WantedBlackout
 from redbike.loop.blackouts import begin_named
 from redbike.loop.host_jobs import list_others
 from redbike.loop.resuming import resume
@@ -17,6 +18,7 @@ from redbike.schedule.parser import is_hashed, parse
 from redbike.schedule.windows import check_recurring, find_window
 from redbike.store.blackouts import LONGEST, OF_JOB, OF_QUEUE, Blackout
 from redbike.store.patterns import Steered
+from redbike.store.rows import StoredRow
 from redbike.store.store import Store
 from redbike.text.printable import quote
 
@@ -29,9 +31,21 @@ def make_blackout(store: Store, every: ScheduleLike, lasting: Any, reason: str, 
     return check_blackout(every, lasting, store.who, reason, timezone, store.timeline.read_clock())
 
 
+def check_row(wanted: WantedBlackout | None, timezone: str, now: float, stored: StoredRow) -> Blackout | None:
+    """Return the blackout that a row asks for; None if it asks for none, or if that is over. Raise as `make_blackout`.
+
+    A job that is there has had its last one, or is in it. A new one is paused until that ends.
+    """
+    if wanted is None:
+        return None
+    found = check_blackout(*wanted, timezone, now, Blackout.parse(stored.blackout), may_be_over=True)
+    comes = found.schedule.next(now) is not None or (stored.schedule is None and found.find(now) is not None)
+    return found if comes else None
+
+
 def check_blackout(
     every: ScheduleLike, lasting: Any, by: str | None, reason: str | None, timezone: str, now: float,
-    stored: Blackout | None = None
+    stored: Blackout | None = None, may_be_over: bool = False
 ) -> Blackout:  # fmt: skip
     """`make_blackout` of what `by` asks for `now`; without that, the user of this process.
 
@@ -44,7 +58,7 @@ def check_blackout(
     schedule = parse(given, timezone, anchor=now)
     if is_hashed(given):
         raise BadSchedule(f"bad schedule {quoted(given)}: H is not allowed in a blackout, as several jobs may share it")
-    check_recurring(schedule, now)
+    check_recurring(schedule, None if may_be_over else now)
     find_window(schedule, seconds, now)  # raises if it would never open
     text = stored.every if stored and schedule.is_stored_as(stored.every) else schedule.text
     return Blackout(text, seconds, round(now, 6), by or name_operator(), reason or "")

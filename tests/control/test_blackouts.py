@@ -1,5 +1,7 @@
 """Blackouts: jobs, queues and everything are paused at each time of a schedule, beside what people do by hand."""
 
+import csv
+import io
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
@@ -9,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from redbike import BadConfig, BadSchedule, NoSuchJob, Redbike, RoundRobin
+from redbike.config.options import ALL_COLUMNS
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.loop.blackouts import begin_named, decide_begun
 from redbike.schedule.kinds import Every
@@ -137,6 +140,26 @@ def test_it_begins_when_a_dispatcher_is_back_if_it_is_not_over(redbike, minute, 
     assert bike.client.zscore(bike.store.keys.timers, "blackout:job:job:A") == following
     if paused:
         assert paused["since"] == pytest.approx(START + 3600 + minute // 1440 * 86400)
+
+
+@pytest.mark.parametrize(("hours", "is_on"), [(25.5, True), (27, False)])
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_row_whose_blackouts_are_over_is_that_of_a_job_without_one(redbike, hours, is_on, is_new):
+    twice = f"DTSTART:{datetime.fromtimestamp(START + HOUR, UTC):%Y%m%dT%H%M%SZ}\nRRULE:FREQ=DAILY;COUNT=2"
+    bike = redbike(RoundRobin("A"), now=START)
+    bike.set("job:A", "AT:4000000000")
+    bike.pause("job:A", every=twice, lasting="1h")
+    rows = io.StringIO()
+    csv.writer(rows).writerows([ALL_COLUMNS, *bike.get_rows()])
+    bike.run_due(START + hours * HOUR)
+    if is_new:
+        bike.unset("job:A")
+    elif is_on:
+        bike.resume("job:A")
+    [change] = bike.sync_file(io.StringIO(rows.getvalue()))
+    assert (change.difference, change.error) == ("added" if is_new else "unchanged", None)
+    assert bike.store.blackouts.list_all() == {}
+    assert bike.tell("job:A").get("paused", {}).get("until") == (START + 26 * HOUR if is_new and is_on else None)
 
 
 def test_of_two_dispatchers_one_begins_it_and_a_resume_in_between_stays(redbike):
