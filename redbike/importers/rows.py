@@ -59,6 +59,7 @@ class WantedPause(NamedTuple):
     until: float | None = None  # when it ends by itself; None: never
     by: str | None = None  # None: whoever loads the file
     reason: str | None = None
+    every: str | None = None  # the times of the blackout that has begun it; None: somebody has
 
 
 class WantedBlackout(NamedTuple):
@@ -76,6 +77,8 @@ def read_pause(cell: str) -> WantedPause:
     for name, value in found.items():
         if name in ("by", "reason"):
             is_right, what = is_reason(value), f"a line of up to {MAX_REASON} characters"
+        elif name == "every":
+            is_right, what = isinstance(value, str), "a schedule"
         else:
             is_right, what = is_number(value) and 0 <= value < END_OF_TIME, "epoch seconds"
         if value is not None and not is_right:

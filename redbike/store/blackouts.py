@@ -14,7 +14,7 @@ from redbike.schedule.parser import parse_stored
 from redbike.schedule.windows import Window, find_window, list_windows
 from redbike.store.names import is_queue_name
 from redbike.store.namespace import PAGE, STEP, Part, read_time, split
-from redbike.store.records import decode
+from redbike.store.records import decode, make_note
 from redbike.store.scripts import Call
 
 OF_JOB, OF_QUEUE = "job:", "queue:"  # what the names begin with
@@ -147,8 +147,8 @@ class Blackouts(Part):
         if following is not None:
             given["next"] = following
         if window and (found := state.blackout):
-            note = {"by": found.by, "reason": found.reason, "every": found.every}
-            given |= {"since": window.start, "till": window.end, "note": json.dumps(note)}
+            note = make_note(found.by, found.reason, found.every)
+            given |= {"since": window.start, "till": window.end, "note": note}
             given |= {"by": found.by, "reason": found.reason}
         return self._namespace.pack("begin", [home] if home else [], **given)
 

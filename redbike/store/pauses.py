@@ -1,6 +1,5 @@
 """The transitions of pauses: a job is paused, and what waits of it is held until it is resumed."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +9,7 @@ from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
 from redbike.store.log import describe_pause
 from redbike.store.namespace import STEP, Part, number_queues, split
-from redbike.store.records import RetryState, decode, format_time
+from redbike.store.records import RetryState, decode, format_time, make_note
 from redbike.store.scripts import Call
 
 JOB_TIMER = "job:"  # what the timer of the pause of a job begins with
@@ -32,15 +31,14 @@ class Pauses(Part):
 
     def pause(
         self, jobids: Sequence[str], until: float | None, by: str, reason: str, since: float | None = None,
-        of_base: bool = False
+        of_base: bool = False, every: str | None = None
     ) -> list[str]:  # fmt: skip
         """Pause jobs, none of them twice, `STEP` in each step; return a word of ``lua/pause.lua`` for each.
 
         The pauses end by themselves at `until`, if that is not None. They began at `since`, or now. `by` and `reason`
-        are for people. `of_base`: it is the pause of their base.
+        are for people. `of_base`: it is the pause of their base; `every`: it is that of a blackout of these times.
         """
-        note = {"by": by, "reason": reason, "of_base": True} if of_base else {"by": by, "reason": reason}
-        given: dict[str, Any] = {"note": json.dumps(note)}
+        given: dict[str, Any] = {"note": make_note(by, reason, every, of_base)}
         given["detail"] = describe_pause(until, reason)
         if until is not None:
             given["ends"] = until

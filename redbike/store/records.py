@@ -161,6 +161,11 @@ class Pause:
         note = self._read_note()
         return {"since": self.since, "until": self.until, "by": note.get("by"), "reason": note.get("reason")}
 
+    def to_row(self) -> dict[str, Any]:
+        """Return what a file of jobs has of it: also the times of the blackout that has begun it."""
+        every = self._read_note().get("every")
+        return {**self.to_dict(), **({"every": every} if every else {})}
+
     @property
     def is_of_blackout(self) -> bool:
         """Tell whether a blackout has begun it, and nobody else has paused the job since."""
@@ -178,6 +183,12 @@ class Pause:
 
     def _read_note(self) -> dict[str, Any]:
         return load_object(self.note) or {}
+
+
+def make_note(by: str, reason: str, every: str | None = None, of_base: bool = False) -> str:
+    """Return the note of a `Pause`."""
+    more = {**({"every": every} if every else {}), **({"of_base": True} if of_base else {})}
+    return json.dumps({"by": by, "reason": reason, **more})
 
 
 class ProgressDetails(TypedDict):

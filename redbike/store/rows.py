@@ -41,7 +41,7 @@ class Rows(Part):
                 if find_backfill(decode(own))[0] or find_all_of(decode(own))[0]:
                     continue  # it is no job of its own elsewhere
                 pause, blackout = Pause.parse(decode(records[0])), Blackout.parse(decode(records[1]))
-                held = pause and pause.to_dict(), blackout and blackout.to_dict()
+                held = pause and pause.to_row(), blackout and blackout.to_dict()
                 cells = (json.dumps(each, ensure_ascii=False) if each else "" for each in held)
                 yield (*job, *list_texts(decode(own)), decode(data), *cells)
 

@@ -142,6 +142,24 @@ def test_it_begins_when_a_dispatcher_is_back_if_it_is_not_over(redbike, minute, 
         assert paused["since"] == pytest.approx(START + 3600 + minute // 1440 * 86400)
 
 
+@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("every", [DAILY, "DTSTART:{:%Y%m%dT%H%M%SZ}\nRRULE:FREQ=DAILY;COUNT=1"])
+def test_its_end_resumes_a_job_that_was_restored_during_it(redbike, every, is_new):
+    bike = redbike(RoundRobin("A"), now=START)
+    bike.set("job:A", "AT:4000000000")
+    bike.pause("job:A", every=every.format(datetime.fromtimestamp(START + HOUR, UTC)), lasting="1h", reason="backup")
+    bike.run_due(START + 1.5 * HOUR)
+    paused, rows = bike.tell("job:A")["paused"], io.StringIO()
+    csv.writer(rows).writerows([ALL_COLUMNS, *bike.get_rows()])
+    bike.unset("job:A")
+    if not is_new:
+        bike.set("job:A", "AT:4000000000")
+    assert [change.error for change in bike.sync_file(io.StringIO(rows.getvalue()))] == [None]
+    assert bike.tell("job:A")["paused"] == paused
+    bike.resume("job:A", every=True)
+    assert "paused" not in bike.tell("job:A")
+
+
 @pytest.mark.parametrize(("hours", "is_on"), [(25.5, True), (27, False)])
 @pytest.mark.parametrize("is_new", [False, True])
 def test_a_row_whose_blackouts_are_over_is_that_of_a_job_without_one(redbike, hours, is_on, is_new):

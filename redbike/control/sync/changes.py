@@ -1,6 +1,5 @@
 """What a source says of jobs, and what becomes of them: each row is compared with what is stored of its job."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -20,7 +19,7 @@ from redbike.schedule.parser import find_inner, parse_stored
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Difference
 from redbike.store.log import describe_pause
-from redbike.store.records import Membership, Pause
+from redbike.store.records import Membership, Pause, make_note
 from redbike.store.rows import StoredRow
 from redbike.text.printable import escape
 
@@ -197,7 +196,7 @@ def _make_pause(row: Row, now: float) -> Pause | None:
     if wanted is None or (wanted.until is not None and wanted.until <= now):
         return None
     since = now if wanted.since is None else min(wanted.since, now)
-    note = json.dumps({"by": wanted.by or name_operator(), "reason": wanted.reason or ""})
+    note = make_note(wanted.by or name_operator(), wanted.reason or "", wanted.every)
     return Pause(None, since, wanted.until, note)
 
 

@@ -268,8 +268,8 @@ class _Besides:
         """Change it; what people want to know of is `noted`."""
         store.jobs.set_groups(self._memberships)
         for pause, jobids in self._pauses.items():
-            given, jobids = pause.to_dict(), [*jobids, *list_others(store, jobids)]
-            noted.pauses.pause(jobids, given["until"], given["by"] or "", given["reason"] or "", given["since"])
+            row, jobids = pause.to_row(), [*jobids, *list_others(store, jobids)]
+            noted.pauses.pause(jobids, row["until"], row["by"], row["reason"], row["since"], every=row.get("every"))
         for blackout, jobids in self._blackouts.items():
             set_for_jobs(noted, jobids, blackout, settings)
 
