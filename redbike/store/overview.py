@@ -149,7 +149,7 @@ class JobLister(Part):
             (search.overdue, Source("due", keys.timeline), Source("hash", keys.queued)),
             (search.failed, Source("failures", keys.failure_times), rest(f"{Event.DIE}:", keys.failure_times)),
             (search.status == Event.WRK, Source("hash", keys.running)),
-            (search.status == Event.ENQ, Source("hash", keys.queued)),
+            (search.status == Event.ENQ, Source("hash", keys.queued), Source("hash", keys.pauses)),
             (bool(search.tags), Source("hash", keys.options)),
         )
         return next((sources for is_needed, *sources in indexes if is_needed), [rest(only)])
@@ -179,6 +179,8 @@ class JobLister(Part):
         if search.tags and source.key == self._namespace.keys.options:
             return [decode(name) for name, value in found.items() if has_tag(value, search.tags)]
         names = [name for name, value in found.items() if value.startswith(source.only.encode())]
+        if source.key == self._namespace.keys.pauses and not search.paused:
+            names = [name for name in names if not found[name].startswith(b"-")]  # those that are held are not queued
         if source.without and names:
             scores = self._namespace.ask("zmscore", source.without, names)
             names = [name for name, score in zip(names, scores, strict=True) if score is None]

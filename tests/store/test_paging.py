@@ -165,14 +165,22 @@ def test_each_filter_finds_its_jobs_and_no_other_one(bike, client):
     client.zadd(bike.store.keys.timeline, {"due:B": 1000.0})
     bike.set("held:B", "EVERY:1h")
     bike.store.jobs.reject("bad:B")
-    assert list(bike.pause("held:B", reason="no disk"))
+    bike.set("waited:B", "NOW")
+    bike.set("forced:A", "EVERY:1h")
+    assert list(bike.pause("held:B", "waited:B", "forced:A", reason="no disk"))
+    bike.run("forced:A")  # it waits in a queue, and stays paused
     wanted = [
         (JobSearch(failed=True), ["dead:A", "old:A"]),
-        (JobSearch(paused=True), ["held:B"]),
-        (JobSearch(overdue=True), ["due:B", "late:B", "queued:A"]),
-        (JobSearch(never_ran=True), ["bad:B", "due:B", "held:B", "late:B", "later:B", "queued:A"]),
+        (JobSearch(paused=True), ["forced:A", "held:B", "waited:B"]),
+        (JobSearch(overdue=True), ["due:B", "forced:A", "late:B", "queued:A"]),
+        (
+            JobSearch(never_ran=True),
+            ["bad:B", "due:B", "forced:A", "held:B", "late:B", "later:B", "queued:A", "waited:B"],
+        ),
         (JobSearch(planned=True), ["due:B", "later:B"]),
-        (JobSearch(status=Event.ENQ), ["late:B", "queued:A"]),
+        (JobSearch(status=Event.ENQ), ["forced:A", "late:B", "queued:A", "waited:B"]),
+        (JobSearch(status=Event.ENQ, paused=True), ["forced:A", "waited:B"]),
+        (JobSearch(status=Event.ENQ, queue="work-B"), ["late:B", "waited:B"]),
         (JobSearch(status=Event.TML, queue="work-B"), ["due:B", "held:B", "later:B"]),
         (JobSearch(status=Event.WRK), []),
         (JobSearch(status=Event.BAD), ["bad:B"]),
