@@ -141,12 +141,12 @@ class JobLister(Part):
     def _list_sources(self, search: JobSearch) -> list[Source]:
         """Return where those may be that are looked for: a small index, if there is one."""
         keys, only = self._namespace.keys, f"{search.status}:" if search.status else ""
-        rest = partial(Source, "hash", keys.statuses)
+        rest, bases = partial(Source, "hash", keys.statuses), Source("hash", keys.hosts)
         indexes = (
-            (search.planned, Source("planned", keys.timeline)),
+            (search.planned, Source("planned", keys.timeline), bases),
             (search.by_next, Source("next", keys.timeline), rest(only, keys.timeline)),
             (search.paused, Source("hash", keys.pauses)),
-            (search.overdue, Source("due", keys.timeline), Source("hash", keys.queued)),
+            (search.overdue, Source("due", keys.timeline), Source("hash", keys.queued), bases),
             (search.failed, Source("failures", keys.failure_times), rest(f"{Event.DIE}:", keys.failure_times)),
             (search.status == Event.WRK, Source("hash", keys.running)),
             (search.status == Event.ENQ, Source("hash", keys.queued), Source("hash", keys.pauses)),

@@ -19,6 +19,7 @@ from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
 from redbike.schedule.jitter import compute_jitter
 from redbike.store.inspection.fsck import fsck
+from redbike.store.job import JobSearch
 from redbike.store.processes import ProcessRecord
 from redbike.store.questions import Questions
 from redbike.store.workers import KEPT
@@ -89,6 +90,11 @@ def test_each_host_has_a_job_with_the_schedule_options_and_data(farm):
     assert told["next_run"] == farm.bike.tell(FIRST)["next_run"]
     assert {job.next_run for job in farm.bike.jobs()} == {told["next_run"]}
     assert farm.bike.tell(FIRST)["host_of"] == BASE
+    farm.bike.set("clean:B@all", "0 3 * * *")  # it has no host
+    for search, at in ((JobSearch(planned=True), farm.now), (JobSearch(overdue=True), told["next_run"])):
+        overview = farm.store.at(at).overview
+        for found in (overview.list_jobs(search), overview.read_page(search).jobs):
+            assert sorted(job.jobid for job in found) == [BASE, FIRST, SECOND]
     before = [farm.bike.tell(jobid) for jobid in (BASE, FIRST, SECOND)]
     for _ in range(2):
         farm.spread()
