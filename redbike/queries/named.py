@@ -158,11 +158,11 @@ class NamedJobs:
         return "" if job.run else self._check_skipped(job, last)
 
     def _check_skipped(self, job: JobState, last: PastRun | None) -> str:
-        """Return that the last occurrence was skipped, if it was."""
+        """Return that the last occurrence was skipped, if it was, and no run has begun since."""
         is_skipped = any(number for reason, number in job.skipped.items() if reason != Skip.WITHDRAWN)
         if job.schedule is None or not is_skipped:
             return ""
-        due = self._find_skipped(PassedJob(job.jobid, job.schedule, job.options, last.due if last else None))
+        due = self._find_skipped(PassedJob(job.jobid, job.schedule, job.options, last.started if last else None))
         return "" if due is None else f"was skipped when it was due at {self._clock.name(due)}"
 
     def _find_skipped(self, job: PassedJob) -> float | None:
@@ -183,23 +183,26 @@ class _Occurrences:
         self._last = dict[tuple[str, str], float | None]()
 
     def find_after(self, job: PassedJob) -> float | None:
-        """Return when the last occurrence of a job was due, if it was after that of its last run; else None."""
+        """Return when the last occurrence of a job was due, if its last run began before; else None.
+
+        A run that began later has made up for those that were skipped.
+        """
         key = (job.schedule, job.jobid if find_jitter(job.options) else "")
         if key not in self._last:
             schedule = read_schedule(job.jobid, job.schedule, job.options)
             if schedule is None:
                 return None
             # Most schedules are those of one job: to look for the next occurrence takes less.
-            if key not in self._met and job.due is not None and not self._is_over(schedule, job.due):
+            if key not in self._met and job.started is not None and not self._is_over(schedule, job.started):
                 self._met.add(key)
                 return None
             self._last[key] = find_last(schedule, self._latest)
         due = self._last[key]
-        return None if due is None or (job.due is not None and job.due > due - CLOSE) else due
+        return None if due is None or (job.started is not None and job.started > due - CLOSE) else due
 
-    def _is_over(self, schedule: Schedule, due: float) -> bool:
-        """Tell whether there was an occurrence after `due`."""
-        following = schedule.next(max(0.0, due + CLOSE))
+    def _is_over(self, schedule: Schedule, started: float) -> bool:
+        """Tell whether there was an occurrence after a run `started`."""
+        following = schedule.next(max(0.0, started + CLOSE))
         return following is not None and following <= self._latest
 
 

@@ -27,7 +27,7 @@ class PassedJob(NamedTuple):
     jobid: str
     schedule: str
     options: str  # as they are stored
-    due: float | None  # of its last run that is archived
+    started: float | None  # its last run that is archived
 
 
 class Triage(NamedTuple):
@@ -191,8 +191,8 @@ def _read_triage(part: dict[str, Any]) -> Triage:
     # Lua has one kind of table: an empty one is an object.
     rows = iter(part["passed"] or ())
     passed = [
-        PassedJob(jobid, schedule or "", options or "", parse_number(due or None))
-        for jobid, due, schedule, options in zip(rows, rows, rows, rows, strict=True)
+        PassedJob(jobid, schedule or "", options or "", parse_number(started or None))
+        for jobid, started, schedule, options in zip(rows, rows, rows, rows, strict=True)
     ]
     return Triage(int(part["number"]), part["bad"] or [], passed)
 

@@ -21,7 +21,7 @@ from redbike.store.processes import LOST
 from redbike.store.totals import Totals
 from tests import states
 from tests.loops import Acting, raising
-from tests.queries.kept import at, register, remember
+from tests.queries.kept import archive, at, register, remember
 from tests.states import DUE, JOB, NOW, OLD, QUEUE, START, TIMEOUT
 from tests.verbs import run_job, set_job, set_one, take_one
 
@@ -260,6 +260,18 @@ def test_a_job_whose_last_occurrence_was_skipped(staffed):
     assert check(staffed, JOB, max_lag=NOW - 999).is_well, "it may still be about to run"
     remember(staffed, 1000.0)
     assert check(staffed, JOB).is_well, "that was an earlier one"
+
+
+@pytest.mark.parametrize("is_archived", [True, False])
+@pytest.mark.parametrize(("waited", "is_well"), [(99.0, False), (101.0, True)])
+def test_a_run_that_has_begun_since_makes_up_for_a_skipped_occurrence(staffed, is_archived, waited, is_well):
+    set_job(staffed.at(START), JOB, OLD, 1200.0)  # due at 1000 by this schedule
+    staffed.client.hset(staffed.keys.skipped, mapping={f"missed:{JOB}": 1, "missed:": 1})
+    remember(staffed, 900.0, waited)
+    if is_archived:
+        archive(staffed)
+    for name in (JOB, f"{JOB[:-1]}*"):
+        assert check(staffed, name).is_well == is_well, name
 
 
 def test_of_a_job_of_which_no_run_is_kept_nobody_knows_which_occurrence_was_skipped(staffed):

@@ -16,8 +16,8 @@ def triage(store, latest=0.0, pattern="*"):
     return list(store.questions.triage(pattern, latest))
 
 
-def archive_run(store, outcome, due=START - 100, result=""):
-    run = pack_run(due, 0.0, 1.0, outcome, 1, "", result)
+def archive_run(store, outcome, due=START - 100, result="", waited=0.0):
+    run = pack_run(due, waited, 1.0, outcome, 1, "", result)
     store.client.rpush(store.keys.journal, pack_entry("web1:1:OwnerOf1", [(JOB, QUEUE, 10, run)]))
     list(store.archiver.archive())
 
@@ -83,6 +83,15 @@ def test_a_job_of_which_occurrences_were_skipped_is_told_with_its_last_run(store
     assert triage(store) == [Triage(2, [], [PassedJob(JOB, OLD, '{"retries":1}', last)])]
     [late] = triage(store, LATE)
     assert (sorted(late.bad), late.passed) == ([JOB, "other:A"], [])
+
+
+@pytest.mark.parametrize("waited", [0.0, 99.5, 3e5])
+def test_of_a_last_run_it_is_told_when_it_began(store, client, waited):
+    set_job(store.at(START), JOB, OLD, DUE)
+    client.hset(store.keys.skipped, mapping={f"missed:{JOB}": 1, "missed:": 1})
+    archive_run(store, Outcome.OK, START - 100, waited=waited)
+    [part] = triage(store)
+    assert [job.started for job in part.passed] == [START - 100 + waited]
 
 
 def test_a_job_in_flight_may_skip(store, client):

@@ -6,11 +6,11 @@
 --        late
 -- returns {'ok', JSON of cursor: where the next part begins, '0' for the end; number: of the jobs;
 --         bad: ids of those that are not well by what is archived; passed: for each of the others
---         that has occurrences which were skipped, and does not run, its id, the due time of its
---         last run that is kept, its schedule and its options, or false}
+--         that has occurrences which were skipped, and does not run, its id, when its last run
+--         that is kept began, its schedule and its options, or false}
 local PART = 1000  -- jobs in one look
 -- The number of an outcome, below the marks of what stands behind a run; places: see history.py.
-local OK, MARKS, TOOK, DUE = 0, 64, 18, 2
+local OK, MARKS, TOOK, DUE, LONG, TICKS = 0, 64, 18, 2, 2^31, 10000
 local found = call('HSCAN', statuses, given.cursor, 'MATCH', given.pattern, 'COUNT', given.count)
 local fields, bad, passed, reasons = found[2], {}, {}, {}
 -- What no job has is not looked up.
@@ -22,6 +22,10 @@ local failing = call('ZCARD', failure_times) > 0
 for i, reason in ipairs({MISSED, RUNNING, LATE, PAUSED, CANCELLED, EXPIRED}) do
   local total = call('HGET', skipped, reason .. ':')
   if tonumber(total or 0) ~= 0 then reasons[#reasons + 1] = reason .. ':' end
+end
+local function start_of(value)
+  local due, waited = struct.unpack('<dI4', value, DUE + 1)
+  return due + (waited < LONG and waited / TICKS or waited - LONG)
 end
 local function read(key, jobs) return has[key] and call('HMGET', key, unpack(jobs)) or {} end
 
@@ -54,7 +58,7 @@ local function look(jobs, states)
       for r = 1, #reasons do
         if tonumber(skips[r][i] or 0) ~= 0 then
           some[#some + 1] = job
-          lasts[#some] = outcome and stamp(struct.unpack('<d', value, DUE + 1)) or false
+          lasts[#some] = outcome and stamp(start_of(value)) or false
           break
         end
       end
