@@ -293,12 +293,15 @@ def test_queues_and_everything_are_paused_resumed_and_limited(bike, api):
     assert api.ask("POST", "/queues/A/limit", {"rate": None})[1] == {**limits, "rate": None}
     assert api.ask("GET", "/queues/A")[1]["at_once"] == 3
     blackout = {"every": "0 2 * * sat", "for": "2h"}
-    assert api.ask("POST", "/queues/A/pause", blackout)[1]["word"] == "paused"
+    for path in ("/jobs/a:A", "/queues/A", ""):
+        calls = [("pause", blackout)] * 2 + [("resume", {"every": True})] * 2
+        said = [api.ask("POST", f"{path}/{verb}", body)[1]["word"] for verb, body in calls]
+        assert said == ["set", "replaced", "ended", "unchanged"], path
+    api.ask("POST", "/queues/A/pause", blackout)
     assert api.ask("GET", "/queues/A")[1]["blackout"] is not None
-    assert api.ask("POST", "/queues/A/resume", {"every": True})[1]["word"] == "resumed"
     # No job has used this one yet.
     unused = {"queue": "work-B", "warnings": ["the queue 'work-B' was never used"]}
-    assert api.ask("POST", "/queues/B/pause", blackout)[1] == {**unused, "word": "paused"}
+    assert api.ask("POST", "/queues/B/pause", blackout)[1] == {**unused, "word": "set"}
     assert api.ask("POST", "/queues/B/limit", {"at_once": 3})[1] == {**unused, "at_once": 3, "rate": None}
     assert [each["queue"] for each in api.ask("GET", "/queues")[1]["items"]] == ["work-A", "work-B"]
     assert api.ask("GET", "/queues/B")[1]["blackout"] is not None

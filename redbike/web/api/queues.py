@@ -13,7 +13,7 @@ def pause_queue(call: Call) -> Answer:
     given, (until, reason, every, lasting) = call.params["name"], read_pause(call)
     name = call.steerer.queues.find_queue(given)
     done = call.steerer.queues.pause_queue(given, until, reason, every=every, lasting=lasting)
-    return _answer(call, "paused" if done else "unchanged" if every is None else "replaced", name)
+    return _answer(call, _name_pause(done, every), name)
 
 
 def resume_queue(call: Call) -> Answer:
@@ -21,20 +21,20 @@ def resume_queue(call: Call) -> Answer:
     given, every = call.params["name"], read_every(call)
     name = call.steerer.queues.find_queue(given)
     done = call.steerer.queues.resume_queue(given, every=every)
-    return _answer(call, "resumed" if done else "unchanged", name)
+    return _answer(call, _name_resume(done, every), name)
 
 
 def pause_all(call: Call) -> Answer:
     """Pause everything."""
     until, reason, every, lasting = read_pause(call)
     done = call.steerer.queues.pause_all(until, reason, every=every, lasting=lasting)
-    return _answer(call, "paused" if done else "unchanged" if every is None else "replaced")
+    return _answer(call, _name_pause(done, every))
 
 
 def resume_all(call: Call) -> Answer:
     """Resume everything."""
-    done = call.steerer.queues.resume_all(every=read_every(call))
-    return _answer(call, "resumed" if done else "unchanged")
+    every = read_every(call)
+    return _answer(call, _name_resume(call.steerer.queues.resume_all(every=every), every))
 
 
 def limit_queue(call: Call) -> Answer:
@@ -51,6 +51,16 @@ def halt(call: Call) -> Answer:
     """Stop every dispatcher and worker that runs now."""
     call.steerer.store.signals.halt()
     return Answer(status=204)
+
+
+def _name_pause(done: bool, every: str | None) -> str:
+    if every is None:
+        return "paused" if done else "unchanged"
+    return "set" if done else "replaced"
+
+
+def _name_resume(done: bool, every: bool) -> str:
+    return ("ended" if every else "resumed") if done else "unchanged"
 
 
 def _answer(call: Call, word: str, name: str = "") -> Answer:
