@@ -307,6 +307,8 @@ def test_queues_and_everything_are_paused_resumed_and_limited(bike, api):
     assert api.ask("GET", "/queues/B")[1]["blackout"] is not None
     assert api.ask("POST", "/halt") == (204, None)
     assert bike.is_halted()
+    halt = next(bike.log())
+    assert (halt.action, halt.who) == ("halt", "api@testclient")
 
 
 def test_a_list_is_read_by_its_cursor_and_nothing_is_left_out(bike, api):
