@@ -8,11 +8,13 @@ from redbike.control.setter import Setter
 from redbike.errors import BadJobId
 from redbike.loop import resuming
 from redbike.loop.host_jobs import find_own, list_on_hosts, list_others
+from redbike.loop.outlook import find_queue_pause, list_holds
 from redbike.loop.requests import compute_cancellation
 from redbike.store.catalog import Catalog
 from redbike.store.enums import Event
 from redbike.store.every_host import is_base, name_job
 from redbike.store.hosts import EVERY, split_host
+from redbike.store.inspected import JobState
 from redbike.store.jobs import Cancellation
 from redbike.store.namespace import PAGE, STEP, split
 from redbike.store.patterns import Steered, check_pattern
@@ -29,7 +31,13 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
     (no occurrence of it waits or runs), ``nowhere`` (it is for every host, and has no job on any) and ``missing``.
     """
     words: dict[str, str] = {}
-    nowhere = list[str]()
+    nowhere, holds = list[str](), list_holds(store.queue_limits.list_pauses())
+
+    def plan_one(state: JobState) -> Cancellation | str:
+        queue = state.waiting.queue if state.waiting else ""
+        pause = find_queue_pause([*holds.get(queue, ()), *holds.get("", ())], state.now)
+        return compute_cancellation(state, settings, pause)
+
     for page in split(list_on_hosts(store, jobids, nowhere), STEP):
         words |= dict.fromkeys(page, "")
         while page:
@@ -38,7 +46,7 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
             begun = [each.jobid for each in states if each.backfill or each.trails]
             ended = [jobid for jobid in begun if store.backfills.end(jobid)]
             words |= dict.fromkeys(ended, "ended")
-            found = {each.jobid: compute_cancellation(each, settings) for each in states if each.jobid not in ended}
+            found = {each.jobid: plan_one(each) for each in states if each.jobid not in ended}
             words |= {jobid: plan for jobid, plan in found.items() if isinstance(plan, str)}
             plans = [plan for plan in found.values() if isinstance(plan, Cancellation)]
             answers = zip(plans, store.jobs.cancel(plans), strict=True)

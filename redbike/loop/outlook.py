@@ -1,7 +1,7 @@
 """What is known of a job that one looks ahead for: its state, the settings, and when its queue is held."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from redbike.config.settings import Settings, override
@@ -88,6 +88,13 @@ def list_holds(pauses: Mapping[str, tuple[Pause | None, Pause | None]]) -> dict[
         ]
         for name, (last, present) in pauses.items()
     }
+
+
+def find_queue_pause(holds: Iterable[Hold], now: float) -> tuple[float, float] | None:
+    """Return the first and the last instant by `now` of the pause that is on, or else of that which ended last."""
+    begun = [hold for hold in holds if hold.since <= now]
+    found = max(begun, key=lambda hold: hold.until, default=None)
+    return (found.since, min(found.last, now)) if found else None
 
 
 def find_end(until: float | None) -> float:

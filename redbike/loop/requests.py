@@ -163,8 +163,13 @@ def check_base(jobid: str, queue: str, changes: OptionChanges) -> None:
         )
 
 
-def compute_cancellation(state: JobState, settings: Settings) -> Cancellation | str:
-    """Return what is to be cancelled of a job, and when it goes on; or a word if there is nothing to cancel."""
+def compute_cancellation(
+    state: JobState, settings: Settings, queue_pause: tuple[float, float] | None = None
+) -> Cancellation | str:
+    """Return what is to be cancelled of a job, and when it goes on; or a word if there is nothing to cancel.
+
+    `queue_pause` is what `find_queue_pause` has found for its queue.
+    """
     if state.schedule is None:
         return "missing"
     found = {name: text for name, text in state.stored.items() if name in ("schedule", "timeline", "queued", "pause")}
@@ -179,6 +184,7 @@ def compute_cancellation(state: JobState, settings: Settings) -> Cancellation | 
     until = state.pause.since if state.pause else state.now
     run = Run(state.jobid, due, "", until, until, 0, 0, state.schedule, queue or "")
     run.options, run.tries, run.after = state.options, tried.tries, tried.after
+    run.queue_pause = queue_pause
     decided = decide_rescheduled(run, override(settings, state.options), until, why="")
     next_state = keep_failed(decided, tried.failed)
     # CONTINUE goes on at once.

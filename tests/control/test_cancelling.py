@@ -9,7 +9,7 @@ from redbike.loop.policies import decide_failed, decide_lost, decide_overrun
 from redbike.loop.requests import compute_cancellation
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import LEASE
-from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, START, STATES, TIMEOUT, dump, end, place, take
+from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, dump, end, place, take
 from tests.store.test_transitions import VERBS
 from tests.verbs import Quiet, run_job, set_job
 
@@ -71,6 +71,20 @@ def test_the_schedule_goes_on_as_after_a_run(store, schedule, now, settings, ski
     set_job(store.at(START), JOB, schedule, START)
     word, after = cancel(store, now, Settings(**settings))
     assert (word, after.skipped, after.timeline) == ("cancelled", skipped, next_run)
+
+
+@pytest.mark.parametrize(
+    ("until", "is_resumed", "missed", "paused"),
+    [(None, False, 1, 2), (START + 250, False, 2, 1), (START + 1000, False, 1, 2), (None, True, 1, 2)],
+)
+@pytest.mark.parametrize("name", [QUEUE, ""])
+def test_what_came_due_while_its_queue_was_paused_is_counted_as_paused(store, name, until, is_resumed, missed, paused):
+    set_job(store.at(START), JOB, OLD, START)
+    store.at(START + 150).queue_limits.pause(name, until, "me", "")
+    if is_resumed:
+        store.at(START + 320).queue_limits.open(name, resume=True)
+    _, after = cancel(store, START + 350)
+    assert (after.skipped, after.timeline) == ({"cancelled": 1, "missed": missed, "paused": paused}, START + 400)
 
 
 def test_a_retry_that_is_cancelled_drops_nothing_that_overlap_remembers(store):

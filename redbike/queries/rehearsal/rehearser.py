@@ -15,7 +15,7 @@ from redbike.config.settings import Settings, check_zone
 from redbike.errors import BadConfig, BadSchedule
 from redbike.loop.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
 from redbike.loop.host_jobs import find_own, find_to_set
-from redbike.loop.outlook import Hold, Outlook, find_end, find_zone, list_holds
+from redbike.loop.outlook import Hold, Outlook, find_end, find_queue_pause, find_zone, list_holds
 from redbike.loop.requests import Request, Start, compute_cancellation, parse_to_set
 from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import MINUTE, Counting
@@ -200,7 +200,8 @@ class Rehearser:
             # Its worker is told to stop, and may.
             course.skipped[Skip.CANCELLED] += not state.run.cancelled
             return course
-        plan = compute_cancellation(state, outlook.own)
+        pause = find_queue_pause([*outlook.queue_holds, *outlook.common_holds], state.now)
+        plan = compute_cancellation(state, outlook.own, pause)
         if isinstance(plan, str):
             return follow(outlook)
         course = follow(replace(outlook, state=move(state, plan.due)))

@@ -171,6 +171,7 @@ RELEASED = [(LATEST, 1), (NONE, 0), (ALL | {"catchup_limit": 5}, 5)]
         (TEN, {}, "660 dispatch pause@720 3600", "run", {}, {"at_once": 1}),
         (TEN, ALL, "pause@7200 3600", "run", {}, {"runs": 23, "without": 23}),
         (HOUR, {}, "3700 dispatch", "cancel", {}, {"without_at_once": 1, "at_once": 0, "skipped": {"cancelled": 1}}),
+        (TEN, {}, "660 dispatch queue 3600", "cancel", {}, {"skipped": {"cancelled": 1, "paused": 6}}),
         (TEN, ALL, "", "pause", {"until": START + 3500}, {"runs": 17, "without": 17}),
         ("CONTINUE", {}, "", "unset", {}, {"continuous": (1, 0), "without": 0}),
         # Limits that is so already stays so, and what everything holds is still held.
