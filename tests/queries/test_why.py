@@ -485,6 +485,21 @@ def test_it_was_paused_then(store, subject):
         assert "paused" not in why(store, then=START - 210)
 
 
+@pytest.mark.parametrize("until", [None, START + 500])
+@pytest.mark.parametrize("reason", ["", "a reason"])
+@pytest.mark.parametrize("subject", [f"{QUEUE} x", f"{QUEUE} until x", "a job that was unset"])
+def test_a_pause_of_another_queue_or_one_that_was_forgotten_explains_nothing(store, subject, reason, until):
+    states.timeline(store)
+    noted = store.noted_as("me@here")
+    if subject.startswith(QUEUE):
+        noted.at(START - 500).queue_limits.pause(subject, until, "me@here", reason)
+    else:
+        noted.at(START - 500).pauses.pause([JOB], until, "me@here", reason)
+        noted.at(START - 450).jobs.unset(JOB)
+        set_job(store.at(START - 440), JOB, OLD, START)
+    assert " had paused it " not in why(store, then=START - 390)
+
+
 @pytest.mark.parametrize("queue", [QUEUE, ""])
 def test_all_shards_were_paused_then(client, prefix, queue):
     """Only the first one has noted that, and the job is in another one."""

@@ -1,5 +1,6 @@
 """Explain why a job did not run at an instant that is past, or does not run now."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -160,10 +161,10 @@ def _find_pause(log: Sequence[LogEntry], jobid: str, queue: str, due: float) -> 
 
 
 def _is_about(entry: LogEntry, jobid: str, subject: str) -> bool:
-    """Tell whether an entry has paused or resumed a job, or with "" what its detail begins with."""
-    if entry.action not in ("pause", "resume") or entry.jobid != jobid:
+    """Tell whether an entry has paused or resumed a job, or unset it, or with "" the subject of its detail."""
+    if entry.action not in ("pause", "resume", "unset") or entry.jobid != jobid:
         return False
-    return not subject or f"{entry.detail} ".startswith((f"{subject} ", f"{subject}:"))
+    return not subject or re.fullmatch(rf"{re.escape(subject)}( until \d{{4}}-\S+)?(: .*)?", entry.detail) is not None
 
 
 class Reasons:
