@@ -241,8 +241,13 @@ def find_all_of(stored: str) -> tuple[str, str]:
 
     "" and "" for any other job. No user can set that.
     """
-    found: Any = (load_object(stored) or {}).get(ALL_OF) if f'"{ALL_OF}"' in stored else None
+    found = load_mark(stored)
     try:
         return str(found["of"]), str(found["revision"])
     except (TypeError, KeyError):
         return "", ""
+
+
+def load_mark(stored: str) -> Any:
+    """Return what Redbike has noted among stored options of a job for every host, or of its job on one; else None."""
+    return (load_object(stored) or {}).get(ALL_OF) if f'"{ALL_OF}"' in stored else None

@@ -25,7 +25,7 @@ from redbike.loop.steps import log_set
 from redbike.schedule.kinds import At, Schedule
 from redbike.schedule.moments import format_utc
 from redbike.schedule.parser import find_inner, parse_stored
-from redbike.store.every_host import Hosts, has_same_schedule, make_mark, make_revision, name_job
+from redbike.store.every_host import Hosts, HostStart, has_same_schedule, make_mark, make_revision, name_job
 from redbike.store.hosts import split_host
 from redbike.store.inspected import JobState
 from redbike.store.jobs import describe_waiting
@@ -193,8 +193,10 @@ class EveryHost:
         if (inner := base.inner) is None:
             return True
         hosts = [host for host in base.hosts if host not in gone and self._is_wanted(base, inner, host)]
-        jobs = [self._make_request(base, inner, host).make_job(self._settings) for host in hosts]
-        refused = self._store.jobs.set(jobs, from_now=True) if jobs else []
+        requests = [self._make_request(base, inner, host) for host in hosts]
+        jobs = [each.make_job(self._settings) for each in requests]
+        from_now = all(each.since >= each.now for each in requests)
+        refused = self._store.jobs.set(jobs, from_now) if jobs else []
         left = {each.job.jobid for each in refused}
         new = [job.jobid for host, job in zip(hosts, jobs, strict=True) if host not in base.jobs]
         copy_blackout(self._store, base.jobid, [each for each in new if each not in left])
@@ -225,8 +227,13 @@ class EveryHost:
         if known and inner.runs_once and has_same_schedule(find_all_of(known.options)[1], base.revision):
             # It may have had its run, and must not run again because its options are others.
             inner, stays = parse_stored(known.schedule or ""), True
-        request = HostRequest(jobid, inner, queue, now, now, False, stays=stays, wants_run=not stays)
-        request.stored = format_options(own | make_mark(base.jobid, base.revision))
+        start, since, is_given = HostStart.parse(base.state.options), now, False
+        if start:
+            # What was due before a host came must not run there.
+            is_new = HostStart.parse(known.options) != start if known else now - start.set_at < NEW
+            since, is_given = (start.since, start.is_given) if is_new else (max(now, start.since), False)
+        request = HostRequest(jobid, inner, queue, now, since, is_given, stays=stays, wants_run=not stays)
+        request.stored = format_options(own | make_mark(base.jobid, base.revision, start))
         request.known = known.options if known else ""
         request.changes = replace(request.changes, data=base.state.data)
         if pause := base.state.pause:

@@ -15,7 +15,7 @@ from redbike.loop.timefile import Timefile
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.objects import ScheduleLike, format_schedule
 from redbike.schedule.parser import EveryHost, is_one_off, parse
-from redbike.store.every_host import is_base, name_job
+from redbike.store.every_host import HostStart, add_start, is_base, name_job
 from redbike.store.hosts import split_host
 from redbike.store.inspected import JobState
 from redbike.store.jobs import Cancellation, JobToSet, SetMode
@@ -47,7 +47,16 @@ class Request:
     @property
     def options(self) -> str:
         """The options that the job will have."""
-        return self.changes.apply(self.known) if self.changes.options else self.known
+        options = self.changes.apply(self.known) if self.changes.options else self.known
+        return add_start(options, self._find_start()) if is_base(self.jobid) else options
+
+    def _find_start(self) -> HostStart | None:
+        """Return what is to be known of a base for its jobs on hosts: see `HostStart`."""
+        if self.stays:
+            return HostStart.parse(self.known)
+        is_timed = isinstance(self.schedule, EveryHost) and not self.schedule.inner.runs_once
+        has_other = self.is_given or self.since != self.now
+        return HostStart(self.since, self.now, self.is_given) if is_timed and has_other else None
 
     @property
     def timed_schedule(self) -> Schedule:
@@ -62,8 +71,11 @@ class Request:
         since = float("-inf") if schedule.runs_once and (schedule.is_awaiting or not self.is_given) else self.since
         own = override(settings, options)
         due, skipped = find_first_due(schedule, since, self.now, own)
+        is_over = self.is_given and isinstance(self.schedule, EveryHost) and self.schedule.is_over(since)
+        if is_over:
+            due = None
         # A one-off that is never due would be, wherever its text is set again.
-        text = Stop.text if due is None and schedule.runs_once else schedule.text
+        text = Stop.text if is_over or (due is None and schedule.runs_once) else schedule.text
         has_clock = not (schedule.is_immediate or schedule.never_runs)
         new_jitter = has_clock and options != self.known and find_jitter(options) != find_jitter(self.known)
         keeps_place = not self.is_given and not schedule.is_command

@@ -50,6 +50,10 @@ class EveryHost(Keyword):
             raise BadSchedule(f"bad schedule {quoted(cls.keyword + rest)}: {cls.keyword} is allowed only once")
         return _examine(rest).needs_anchor
 
+    def is_over(self, since: float) -> bool:
+        """Tell whether each host was to run it once, at an instant that is not after `since`."""
+        return self.inner.runs_once and self.asked != Now.text and self.inner.next(since) is None
+
     def find_place(self, after: float) -> float | None:
         """Return `AWAITED`: it is never due."""
         return AWAITED

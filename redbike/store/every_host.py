@@ -6,9 +6,9 @@ A job whose id ends in ``@all`` is the *base* of one on each host, which has the
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, Self, TypedDict
 
-from redbike.config.options import ALL_OF
+from redbike.config.options import ALL_OF, format_options, load_mark
 from redbike.store.hosts import AT, EVERY, split_host
 from redbike.store.namespace import Part
 from redbike.store.records import PauseDetails, decode, encode
@@ -69,9 +69,38 @@ def has_same_schedule(revision: str, other: str) -> bool:
     return revision[:8] == other[:8]
 
 
-def make_mark(base: str, revision: str) -> dict[str, dict[str, str]]:
+class HostStart(NamedTuple):
+    """From when the occurrences of a base count, where it is not when that was set. Times are epoch seconds."""
+
+    since: float
+    set_at: float
+    is_given: bool  # by the user, and not by the timefile
+
+    @classmethod
+    def parse(cls, stored: str) -> Self | None:
+        """Read the options of a base, or of its job on one host, as they are stored; None if there is none."""
+        found = load_mark(stored)
+        try:
+            return cls(float(found["since"]), float(found["set"]), bool(found["given"]))
+        except (TypeError, KeyError, ValueError):
+            return None
+
+    def format(self) -> dict[str, Any]:
+        """Return what is stored of it, which `parse` reads."""
+        return {"since": round(self.since, 6), "set": round(self.set_at, 6), "given": self.is_given}
+
+
+def add_start(stored: str, start: HostStart | None) -> str:
+    """Return the options of a base with `start` in place of what is stored of another one."""
+    if start is None and load_mark(stored) is None:
+        return stored
+    options = {name: value for name, value in (load_object(stored) or {}).items() if name != ALL_OF}
+    return format_options(options | {ALL_OF: start.format()}) if start else format_options(options)
+
+
+def make_mark(base: str, revision: str, start: HostStart | None) -> dict[str, Any]:
     """Return what is stored among the options of the job of a base on one host."""
-    return {ALL_OF: {"of": base, "revision": revision}}
+    return {ALL_OF: {"of": base, "revision": revision, **(start.format() if start else {})}}
 
 
 class HostNotes(Part):

@@ -168,8 +168,8 @@ that. There ``<GS><GS>NAME <LF> <FS>NN`` counts the shard NN. See `redbike.store
 A job for every host, its *base*, has a schedule that begins with ``ALL:``, and is on the timeline at ``AWAITED``, as it
 is never due. The object in ``-hosts`` has ``hosts``: when a worker of its queue was seen last on each, ``over``: since
 when it is unset, and ``began``: the schedule of a one-off that has had a job on a host. Its job on one host has the
-option ``all-of``, which nobody can set: an object with ``of``, the base, and ``revision``, which is another one
-whenever schedule, options or data of the base are.
+option ``all-of``, which nobody can set: ``of``, the base, and ``revision``, another one whenever schedule, options or
+data of the base are. Both have there from when occurrences count if it is not when the base was set: see `HostStart`.
 
 Of a job that alerts if it is late, ``-alerts`` has ``job:ID`` with ``{}``. If something has been told of it, the object
 has ``active``: since when each alert of it lasts, by its name, and ``told``: when each was told last. So have

@@ -165,6 +165,74 @@ def test_a_new_host_has_the_next_occurrence_and_a_host_of_another_queue_none(far
     assert farm.bike.tell("clean:A@web3")["next_run"] == due + 3600
 
 
+def count_from(farm, tmp_path, source, ago):
+    """A `Redbike` whose jobs count from that long ago, by the timefile or as `set` is told, and what it is told."""
+    since = farm.bike.store.timeline.read_clock() - ago
+    if source == "after":
+        return farm.bike, {"after": since}
+    (tmp_path / "timefile").write_text(f"{since:.6f}\n")
+    timefile = str(tmp_path / "timefile")
+    return Redbike(Quiet("A"), farm.bike.prefix, farm.bike.redis, timefile=timefile), {}
+
+
+@pytest.mark.parametrize(
+    ("source", "ago", "text", "options"),
+    [
+        ("after", -3 * 86400, "EVERY:1h@0", {}),
+        ("after", -3 * 86400, "AT:1000000000", {}),
+        ("after", -3 * 86400, "AT:4000000000", {}),
+        ("after", -1e9, "IN:1h", {}),
+        ("after", 0, "EVERY:1h@0", {}),
+        ("after", 0, "AT:1000000000", {}),
+        ("after", 4 * 3600, "EVERY:1h@0", {}),
+        ("after", 4 * 3600, "EVERY:1h@0", {"catchup": "none"}),
+        ("after", 4 * 3600, "EVERY:1h@0", {"catchup": "all", "retries": 2}),
+        ("after", 4 * 3600, "CONTINUE", {}),
+        ("timefile", 4 * 3600, "EVERY:1h@0", {}),
+        ("timefile", 4 * 3600, "0 * * * *", {"catchup": "none"}),
+        ("timefile", 4 * 3600, "AT:1000000000", {}),
+    ],
+)
+def test_occurrences_on_each_host_count_from_the_instant_that_is_given(farm, tmp_path, source, ago, text, options):
+    bike, given = count_from(farm, tmp_path, source, ago)
+    for _ in range(2):
+        for jobid in ("plain:A", BASE):
+            bike.set(jobid, text, **given, **options)
+        names = ("schedule", "status", "next_run", "queued", "skipped", "options")
+        [plain, base, *jobs] = (
+            [bike.tell(each).get(name) for name in names] for each in ("plain:A", BASE, *farm.show())
+        )
+        for told in (plain, *jobs):
+            told[1] = told[1][:3]
+        if plain[0] == "STOP":
+            assert (base[0], jobs[1:]) == ("STOP", [])
+        else:
+            assert (base[5], jobs[:2]) == (plain[5], [plain, plain])
+
+
+@pytest.mark.parametrize("source", ["after", "timefile"])
+def test_a_host_that_comes_later_does_not_catch_up(farm, tmp_path, source):
+    bike, given = count_from(farm, tmp_path, source, 4 * 3600)
+    bike.set(BASE, "EVERY:1h@0", **given)
+    farm.spread(later=30, here=["web3"])
+    farm.spread(later=90, here=["web1", "web2", "web3", "web4"])
+    jobids = [FIRST, SECOND, "clean:A@web3", "clean:A@web4"]
+    assert [bike.tell(jobid)["status"][:3] for jobid in jobids] == ["ENQ", "ENQ", "ENQ", "TML"]
+    # Neither do the others once more, as other options are not another instant.
+    bike.sync([(BASE, "EVERY:1h@0", {"retries": 3})])
+    workers = [Redbike(Quiet("A"), bike.prefix, bike.redis, host=f"web{number}") for number in range(1, 5)]
+    assert [each.work_one() for each in workers] == [*jobids[:3], None]
+    bike.sync([(BASE, "EVERY:1h@0", {"retries": 4})])
+    farm.spread(later=10)
+    assert [(bike.tell(jobid)["status"][:3], bike.tell(jobid)["options"]) for jobid in jobids] == [
+        ("TML", {"retries": 4})
+    ] * 4
+    bike.set(BASE, "EVERY:1h@0", after=farm.now + 86400)
+    farm.spread(later=100, here=["web1", "web2", "web3", "web4", "web5"])
+    assert len({bike.tell(jobid)["next_run"] // 3600 for jobid in (*jobids, "clean:A@web5")}) == 1
+    assert bike.tell("clean:A@web5")["next_run"] > farm.now + 80_000
+
+
 def test_a_host_has_a_job_also_where_its_worker_does_not_name_the_queue_as_it_has_many(farm):
     queues = (*(f"work-{number:02}" for number in range(MOST_QUEUES)), "work-A")
     named = {"queues": shorten(queues), "checksums": sum_others(queues), "for_host": True}
