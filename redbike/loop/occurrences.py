@@ -109,22 +109,35 @@ def count_given_up(schedule: Schedule, due: float, now: float) -> int:
 def pass_surplus(schedule: Schedule, after: float, until: float, limit: int) -> tuple[int, float]:
     """Return how many occurrences in (after, until] are older than the last `limit` ones, and after when these come.
 
-    Not more than `COUNT_LIMIT` of those are counted. A limit as high as that is none.
+    Not more than `COUNT_LIMIT` of those are counted. A limit as high as that is none. Where it costs too much to count
+    all, the limit is a tenth of what was counted at most.
     """
-    surplus = 0 if limit >= COUNT_LIMIT else max(0, schedule.count(after, until, COUNT_LIMIT + limit) - limit)
-    if surplus < min(COUNT_LIMIT, max(WALKED, 10 * limit)):
-        for _ in range(surplus):
-            after = schedule.next(after) or after
-        return surplus, after
-    # To pass over each of them may take minutes: bisect. That counts `limit` a few times.
+    if limit >= COUNT_LIMIT:
+        return 0, after
+    number, is_all = schedule.count_safely(after, until, COUNT_LIMIT + limit)
+    if not is_all:
+        passed = _pass_all_but(max(1, min(limit, number // 10)), schedule, after, until)
+        return schedule.count(after, passed, COUNT_LIMIT), passed
+    surplus = max(0, number - limit)
+    if surplus >= min(COUNT_LIMIT, max(WALKED, 10 * limit)):
+        # To pass over each of them may take minutes.
+        return surplus, _pass_all_but(limit, schedule, after, until)
+    for _ in range(surplus):
+        after = schedule.next(after) or after
+    return surplus, after
+
+
+def _pass_all_but(limit: int, schedule: Schedule, after: float, until: float) -> float:
+    """Return after when the last `limit` occurrences in (after, until] come: bisect, and count them a few times."""
     last, known = until, 0  # so many come after `last`
     while last - after > 2 * JUST_BEFORE:
         middle = round((after + last) / 2, 6)  # as Redis keeps it
-        found = known + schedule.count(middle, last, limit + 1 - known)
-        if found == limit:
-            return surplus, middle
-        after, last, known = (middle, last, known) if found > limit else (after, middle, found)
-    return surplus, last
+        number, is_all = schedule.count_safely(middle, last, limit + 1 - known)
+        if is_all and known + number == limit:
+            return middle
+        has_fewer = is_all and known + number < limit
+        after, last, known = (after, middle, known + number) if has_fewer else (middle, last, known)
+    return last
 
 
 def count_skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:

@@ -50,7 +50,11 @@ class JitteredSchedule(Schedule):
 
     def count(self, after: float, until: float, limit: int) -> int:
         """Count the due times in (after, until], up to `limit`."""
-        return self._base.count(self._without_jitter(after), self._without_jitter(until), limit)
+        return self.count_safely(after, until, limit)[0]
+
+    def count_safely(self, after: float, until: float, limit: int) -> tuple[int, bool]:
+        """Do what `count` does, and return whether it has counted all, or `limit`."""
+        return self._base.count_safely(self._without_jitter(after), self._without_jitter(until), limit)
 
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""

@@ -71,6 +71,10 @@ class Schedule(ABC):
         """Count the due times in (after, until], up to `limit`."""
         return sum(1 for _ in islice(self.list_due(after, until), limit))
 
+    def count_safely(self, after: float, until: float, limit: int) -> tuple[int, bool]:
+        """Do what `count` does, and return whether it has counted all, or `limit`."""
+        return self.count(after, until, limit), True
+
     def list_due(self, after: float, until: float) -> Iterator[float]:
         """Yield the due times in (after, until]."""
         due = self.next(after)
@@ -87,10 +91,7 @@ class Schedule(ABC):
         return is_same_text(self.text, text, self.anchor_span)
 
     def exclude(self, days: Iterable[int]) -> str:
-        """Return a text of the same schedule without its runs on these days (since 1970-01-01), in its zone.
-
-        Raise `BadSchedule` if it follows no calendar, or has too many such runs.
-        """
+        """Return a text without the runs on these days (since 1970-01-01), in its zone. Raise `BadSchedule`."""
         raise BadSchedule(f"bad schedule {quoted(self.text)}: only cron and rules can leave out days")
 
 

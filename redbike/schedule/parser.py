@@ -262,6 +262,14 @@ class RecurrenceSchedule(Schedule):
         """Return the first occurrence after `after`, both in epoch seconds; None when there is none."""
         return self._recurrence.next(after)
 
+    def count(self, after: float, until: float, limit: int) -> int:
+        """Count the due times in (after, until], up to `limit`; fewer if rules and exceptions make that too costly."""
+        return self._recurrence.count(after, until, limit)[0]
+
+    def count_safely(self, after: float, until: float, limit: int) -> tuple[int, bool]:
+        """Do what `count` does, and return whether it has counted all, or `limit`."""
+        return self._recurrence.count(after, until, limit)
+
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
         return f"{explain_recurrence(self._recurrence)}, {self.timezone} time."

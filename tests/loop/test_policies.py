@@ -1,6 +1,7 @@
 """The policies: where a job goes when a run of it has ended."""
 
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 from hypothesis import given, settings
@@ -27,9 +28,18 @@ from redbike.store.records import RetryState
 from redbike.store.run import Run
 from redbike.store.store import Store
 from redbike.worker.ends import commit
+from tests.schedule.cost import HARD, is_short, measure
 from tests.states import JOB, LATER, NEW, NOW, OLD, START, queue_for, take
 from tests.verbs import run_job, set_job
 
+RULES = [
+    f"DTSTART;TZID=Europe/Berlin:20260101T000000\nRRULE:{rule}"
+    for rule in (
+        "FREQ=MINUTELY;INTERVAL=7",
+        "FREQ=MINUTELY\nEXRULE:FREQ=HOURLY;BYMINUTE=0,30",
+        "FREQ=HOURLY;BYMINUTE=7,9",
+    )
+]
 ALL, QUEUE, RETRY = {"catchup": "all"}, {"overlap": "queue"}, {"on_error": "retry"}
 
 
@@ -103,8 +113,19 @@ def test_a_job_that_is_set_runs_no_more_than_its_limit(text, limit, first, misse
     assert found == (first, {Skip.MISSED: missed} if missed else {})
 
 
+@pytest.mark.parametrize("text", HARD)
+@pytest.mark.parametrize("limit", [1, 100, 9999])
+def test_what_is_hard_to_count_is_passed_over_in_parts_and_its_limit_holds(text, limit):
+    schedule, after, until = parse(text), 1.8e9, 2.1e9
+    surplus, on = pass_surplus(schedule, after, until, limit)
+    assert 0 < surplus <= schedule.count(after, on, 10_000)
+    assert 0 < sum(1 for _ in islice(schedule.list_due(on, until), limit + 1)) <= limit
+    surpluses = (measure(lambda since=since: pass_surplus(schedule, since, until, limit)) for since in range(5))
+    assert any(is_short(cost / 10) for cost in surpluses)
+
+
 @given(
-    st.sampled_from(["* * * * *", "CRON_TZ=Europe/Berlin 7,9 1-3 * * *", "EVERY:90.5@0"]),
+    st.sampled_from(["* * * * *", "CRON_TZ=Europe/Berlin 7,9 1-3 * * *", "EVERY:90.5@0", *RULES]),
     st.sampled_from([1_774_700_000.0, 1_792_900_000.5]),
     st.integers(0, 400_000),
     st.integers(1, 400),

@@ -12,6 +12,23 @@ from redbike.schedule.kinds import Schedule
 from tests import surroundings
 
 LIMIT = 0.05  # seconds of the processor of an idle machine
+_START = "DTSTART;TZID=Europe/Berlin:20260101T000000"
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+# Schedules with many rules, exceptions or occurrences, which go on for decades.
+HARD = [
+    "\n".join((_START, *lines))
+    for lines in (
+        ["RRULE:FREQ=SECONDLY", *(f"EXRULE:FREQ=SECONDLY;INTERVAL={prime}" for prime in _PRIMES)],
+        [
+            "RRULE:FREQ=SECONDLY",
+            *(f"EXRULE:FREQ=SECONDLY;BYMONTH={each % 12 + 1};BYMINUTE={each}" for each in range(15)),
+        ],
+        ["RRULE:FREQ=DAILY", *(f"EXRULE:FREQ=DAILY;BYMONTHDAY={each}" for each in range(1, 16))],
+        ["RRULE:FREQ=MINUTELY", "EXRULE:FREQ=HOURLY;BYMINUTE=0,30"],
+        [f"RRULE:FREQ=HOURLY;INTERVAL={each + 4};BYMONTHDAY={each}" for each in range(1, 17)],
+        [f"RRULE:FREQ=SECONDLY;BYSECOND={each}" for each in range(16)],
+    )
+]
 
 
 def measure(step: Callable[[], object]) -> float:

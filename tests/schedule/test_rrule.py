@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
+from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse
 from redbike.schedule.rrule.rule import LAST
 from tests.cases import instant
 from tests.exhaustive import compare
 from tests.exhaustive.oracle import instant as local
 from tests.exhaustive.oracle import random_rule, some
-from tests.schedule.cost import is_short, measure, most_of_a_step
+from tests.schedule.cost import HARD, is_short, measure, most_of_a_step
 from tests.schedule.walk import runs
 
 ZONES = ["Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe", "America/Havana", "Asia/Gaza"]
@@ -192,6 +193,38 @@ def test_no_text_takes_long(text):
     # Another phase each time, so that nothing of the last round helps.
     costs = (most_of_a_step(text.replace("19700101T", f"197001{number:02}T")) for number in range(1, 9))
     assert any(map(is_short, costs))
+
+
+@pytest.mark.parametrize("text", HARD)
+def test_to_count_takes_no_longer_however_many_rules_and_exceptions_there_are(text):
+    schedule = parse(text)
+    costs = (
+        measure(lambda since=since: schedule.count(since, since + 1e9, 10_000))
+        for since in range(10**9, 3 * 10**9, 10**8)
+    )
+    assert any(map(is_short, costs))
+    number = schedule.count(1.8e9, 2.8e9, 10_000)
+    assert number == Schedule.count(schedule, 1.8e9, 2.8e9, number) > 0
+
+
+REGULAR = [f"FREQ={freq};INTERVAL={step}" for freq in ("HOURLY", "MINUTELY", "SECONDLY") for step in (1, 7, 90)]
+
+
+@given(
+    st.sampled_from(
+        [*REGULAR, *(f"{rule};UNTIL=20270401T000000Z" for rule in REGULAR), "FREQ=MINUTELY;BYSECOND=7", "FREQ=DAILY"]
+    ),
+    st.sampled_from(ZONES),
+    st.sampled_from(["", "\nRDATE:20270301T111111", "\nEXDATE:20270301T120000", "\nEXRULE:FREQ=HOURLY;INTERVAL=4"]),
+    st.floats(-(10**6), 10**7),
+    st.integers(-10, 10**7),
+    st.sampled_from([1, 7, 1000]),
+)
+@settings(max_examples=300)
+def test_it_counts_what_next_walks(rule, zone, more, after, span, limit):
+    schedule = parse(f"DTSTART;TZID={zone}:20270228T120000\nRRULE:{rule}{more}")
+    after += 1.8e9
+    assert schedule.count(after, after + span, limit) == Schedule.count(schedule, after, after + span, limit)
 
 
 @pytest.mark.parametrize("start", ["19700101T000000Z", "20131009T164510Z", "20250101T000000Z"])

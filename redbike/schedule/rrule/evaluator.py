@@ -37,6 +37,10 @@ class Evaluator(ABC):
             low, due = self._answer = after, LAST if found is None else found
         return due if due <= self._until and due < LAST else None
 
+    def count(self, after: int, until: int) -> int | None:
+        """Count the occurrences in (after, until] by division; None if they must be counted one by one."""
+        return None
+
     @abstractmethod
     def _search(self, after: int) -> int | None:
         """Return the first occurrence after `after`, which is `_before` or later. Ignore UNTIL and COUNT."""

@@ -46,6 +46,15 @@ class SubdailyEvaluator(Evaluator):
             raise BadSchedule(f"bad rule {quoted(rule.text)}: it never occurs, or too rarely to find out when")
         self._until = min(resolve_until(rule, zone), self._find_last(rule.count) if rule.count else LAST)
 
+    def count(self, after: int, until: int) -> int | None:
+        """Count the occurrences in (after, until] by division; None if they must be counted one by one."""
+        after, until = max(after, self._before), min(until, self._until)
+        _, end, offset, _ = self._zone(after + 1)
+        has_same_phase = self._base == 1 or (until < end and offset % self._base == self._phase)
+        if not (self._is_regular and has_same_phase):
+            return None
+        return max(0, (until - self._start) // self._step - (after - self._start) // self._step)
+
     def _search(self, after: int) -> int | None:
         """Search from period to period."""
         if self._is_regular:
