@@ -77,7 +77,7 @@ def test_dispatch_and_work_until_halt(jobs):
     assert jobs.run("run", "bad:A").returncode == 0
     wait_until(lambda: jobs.log().count("ERROR bad:A: ValueError: as ordered") == 2)
     assert jobs.run("control", "HALT").returncode == 0
-    wait_until(lambda: [loop.poll() for loop in loops] == [0, 0])
+    wait_until(lambda: [loop.poll() for loop in loops] == [0, 0], timeout=5.0)
     assert "Traceback" not in jobs.log("dispatch")
     later = jobs.start("work", A_WORKER)
     jobs.run("set", "job2:A", "NOW")

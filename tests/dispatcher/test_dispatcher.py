@@ -18,7 +18,7 @@ from redbike.store.records import RetryState, parse_batch
 from redbike.store.run import LEASE, Run
 from redbike.store.scripts import SCRIPTS, Pipeline
 from redbike.store.store import Store
-from tests.loops import blocked, join, start
+from tests.loops import beside, blocked, join, start
 from tests.states import dump
 from tests.verbs import run_job, set_job, survey, take_many, take_one
 from tests.waiting import wait_until
@@ -264,6 +264,25 @@ def test_the_time_is_kept_in_the_file_and_in_redis(store, running, tmp_path, mon
     wait_until(lambda: Timefile(path).read(store.timeline.read_dispatched()[0]) > first)
     now, kept = store.timeline.read_dispatched()
     assert Timefile(path).read(now) == pytest.approx(kept, abs=30)
+
+
+def test_the_file_is_written_once_a_nap_however_many_jobs_come_due_and_at_exit(store, tmp_path, monkeypatch):
+    for name, seconds in {"NAP": 0.1, "KEEPING": 0.005}.items():
+        monkeypatch.setattr(f"redbike.dispatcher.timekeeping.{name}", seconds)
+    written, write = [], Timefile.write
+    monkeypatch.setattr(Timefile, "write", lambda *given: written.append(time.monotonic()) or write(*given))
+    path, now, began = tmp_path / "timefile", store.timeline.read_clock(), time.monotonic()
+    for number in range(40):
+        set_job(store, f"{number}:A", "EVERY:1h@0", now + 0.2 + number / 50)
+    with beside(store, Dispatcher(store, Settings(timefile=str(path))).dispatch):
+        wait_until(lambda: store.client.llen(store.keys.queue("work-A")) == 40)
+        monkeypatch.setattr("redbike.dispatcher.timekeeping.NAP", 1000.0)
+        wait_until(lambda: blocked(store.client))
+        assert 1 <= len(written) <= (time.monotonic() - began) / 0.1 + 1
+        path.unlink()
+        halted = time.monotonic()
+    assert written[-1] > halted > written[-2]
+    assert Timefile(path).read(store.timeline.read_clock()) > now + 0.2
 
 
 @pytest.mark.parametrize("kept", ["file", "redis", "after"])

@@ -8,7 +8,7 @@ import pytest
 from redbike import BadConfig, BadJobId, BadSchedule, NoSuchJob, Redbike, RoundRobin, current_run, escape
 from redbike.loop.timefile import Timefile
 from redbike.store.inspection.fsck import fsck
-from tests.loops import beside, join, raising, start
+from tests.loops import beside, raising, start
 from tests.verbs import set_job, take_one
 from tests.waiting import wait_until
 
@@ -99,6 +99,20 @@ def test_a_bad_job_id_raises(bike):
             bike.set(jobid, "NOW")
     assert isinstance(refused.value, ValueError)
     assert list(bike.get_statuses()) == []
+
+
+@pytest.mark.parametrize("letter", ["x", "é"])
+def test_a_job_id_of_512_bytes_is_like_any_other(bike, letter):
+    jobid = letter * (510 // len(letter.encode())) + ":A"
+    assert len(jobid.encode()) == 512
+    bike.set(jobid, "EVERY:1h", data=1)
+    bike.run(jobid)
+    assert bike.work_one() == jobid
+    assert [worked for worked, _ in bike.worker.worked] == [jobid]
+    assert [run.jobid for run in bike.runs()] == [jobid]
+    assert bike.tell(jobid)["status"].startswith("TML:")
+    assert bike.unset(jobid)
+    assert list(fsck(bike.store)) == []
 
 
 def test_what_is_stored_is_complete_and_means_the_same_again(bike):
@@ -540,7 +554,7 @@ def test_the_loops_run_until_they_are_halted(bike, tmp_path, caplog):
     threads = [start(partial(bike.dispatch, csvfilename=path)), start(bike.work)]
     wait_until(lambda: bike.worker.worked and bike.tell("last:A")["status"])
     bike.control("HALT")
-    join(*threads)
+    wait_until(lambda: not any(thread.is_alive() for thread in threads), timeout=3.0)
     assert "line 2" in caplog.text
 
 

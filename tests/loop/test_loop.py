@@ -49,6 +49,22 @@ def test_a_long_outage_is_said_again(client, prefix, monkeypatch, caplog, remind
     assert caplog.messages == ["it is away; waiting for it"] * times + ["Redis is back"]
 
 
+def test_the_pauses_of_an_outage_grow_up_to_the_longest_one_and_vary(client, prefix, monkeypatch):
+    """So many processes do not come back at the same instant."""
+    found, waited = Loop(Store(client, prefix, queue_for)), []
+    monkeypatch.setattr(found.stopping, "wait", waited.append)
+
+    def act(repeated):
+        if len(waited) < 12:
+            raise Unreachable("it is away")
+
+    found.retry_until_up(act)
+    assert waited[:6] == sorted(waited[:6])
+    assert waited[0] <= loop.FIRST_PAUSE
+    assert all(loop.LONGEST_PAUSE / 2 <= pause <= loop.LONGEST_PAUSE == 2.0 for pause in waited[6:])
+    assert len({*waited}) == 12
+
+
 def test_a_login_that_stays_refused_ends_the_loop_as_it_may_have_another_password_by_then(
     client, prefix, monkeypatch, caplog
 ):

@@ -161,7 +161,7 @@ def test_a_worker_that_a_job_or_a_signal_ends_is_started_again_and_it_is_said(jo
     pids = [int(jobs.log(name))] if name == "background" else []
     assert not any(map(is_gone, pids))
     jobs.bike.control("HALT")
-    assert up.wait(timeout=60) == 0
+    wait_until(lambda: up.poll() == 0, timeout=5.0)
     assert jobs.log().count("started again") == 1
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
