@@ -182,7 +182,6 @@ A token is for whoever asks the API or the page. Its object has ``role``, ``jobs
 none), ``expires`` (a time, null for never), ``since``, ``by``, and ``digest``: SHA-256 of the secret, which is nowhere.
 
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
-
 Of several shards, each has all of these keys. ``-agreed`` of the prefix itself, and of ``{myapp:00}`` and so on, has
 ``shards``: the number, or where the jobs are on the move, see `redbike.store.agreement`, and ``left``: the numbers that
 there were. Where jobs have left, each key of a fixed name is a text that says so: a script that is sent there fails.
@@ -245,6 +244,7 @@ GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of i
 OF_QUEUE = ("list", "list", "set")  # the types of the keys of a queue: its list, its tokens, its tombstones
 ASIDE = "~"  # what stands before the names of keys that are on the move to another number of shards
 FAMILIES = ("inflight-", "wake-", "tombstones-", ASIDE)
+MARKS = ("-schedules", "-agreed")  # each prefix that has jobs or workers has a key that ends so
 
 
 class Keys:

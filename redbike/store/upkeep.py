@@ -14,7 +14,7 @@ from redbike.connection.refusals import translate_errors
 from redbike.schedule.clock import Clock, format_length
 from redbike.store.enums import Skip
 from redbike.store.inspected import FOLLOWER, JobState
-from redbike.store.keys import Keys
+from redbike.store.keys import MARKS, Keys
 from redbike.store.namespace import PAGE, Part, split
 from redbike.store.patterns import escape
 from redbike.store.records import REWIND, decode, encode, format_time
@@ -102,7 +102,7 @@ class Upkeep(Part):
                 found += keys.of_queue(name)
             flying = list(map(decode, client.scan_iter(match=f"{escape(keys.inflight_base)}*", count=PAGE)))
             # app-inflight may be a prefix too.
-            for other in [Keys(each.removesuffix("-schedules")) for each in flying if each.endswith("-schedules")]:
+            for other in map(Keys, {each.rpartition("-")[0] for each in flying if each.endswith(MARKS)}):
                 names = map(decode, client.smembers(other.queues))
                 its = {*other.list_fixed(), *chain.from_iterable(map(other.of_queue, names))}
                 flying = [each for each in flying if each not in its and not each.startswith(other.inflight_base)]

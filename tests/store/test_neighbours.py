@@ -2,19 +2,28 @@
 
 import pytest
 
-from redbike import Redbike, RoundRobin
+from redbike import Redbike
 from redbike.errors import BadQueueName
+from tests.loops import make_worker
+from tests.verbs import Quiet
 
 
-class Named(RoundRobin):
-    """The job id is the name of its queue."""
+class Named(Quiet):
+    """The job id is the name of its queue; works `names`."""
+
+    def __init__(self, *names):
+        super().__init__()
+        self.names = list(names)
 
     def queue_for(self, jobid):
         return jobid
 
+    def queue_names(self):
+        return list(self.names)
 
-def make(client, prefix):
-    return Redbike(Named("A"), prefix, client)
+
+def make(client, prefix, *names, **settings):
+    return Redbike(Named(*names), prefix, client, **settings)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +67,18 @@ def test_who_may_not_see_the_other_keys_goes_on(client, server_url):
         assert bike.set("mail", "NOW")
     finally:
         client.execute_command("ACL", "DELUSER", "limited")
+
+
+@pytest.mark.parametrize("has_jobs", [True, False])
+def test_what_looks_for_runs_in_flight_leaves_out_another_prefix(client, has_jobs):
+    bike = make(client, "a-inflight", "mail")
+    if has_jobs:
+        bike.set("mail", "EVERY:1h")
+        bike.set("other", "NOW")
+    with make_worker(bike.store, bike.worker).presence:
+        before, own = {*client.scan_iter()}, make(client, "a")
+        own.set("mail", "EVERY:1h")
+        assert list(own.repair()) == []
+        own.flush()
+        assert {*client.scan_iter()} == before
+        assert list(bike.fsck()) == []

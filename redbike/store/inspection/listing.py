@@ -15,7 +15,7 @@ from redbike.connection.refusals import ON_THE_MOVE, translate_errors
 from redbike.errors import Unreachable
 from redbike.store.backfill import HEAD
 from redbike.store.blackouts import is_blackout_name
-from redbike.store.keys import FAMILIES, FIXED, OF_QUEUE
+from redbike.store.keys import FAMILIES, FIXED, MARKS, OF_QUEUE
 from redbike.store.misplaced import TIMER
 from redbike.store.names import is_queue_name
 from redbike.store.namespace import DATA_PAGE, PAGE, split
@@ -200,7 +200,7 @@ def _list_limits(store: Store, listing: Listing) -> None:
 
 def _list_tombstone_queues(store: Store, found: list[str]) -> Iterator[str]:
     """Yield the queues that have tombstones, also queues that were never used, if their name and keys allow."""
-    base, others = store.keys.tombstones(""), _list_other_prefixes(found, {store.keys.schedules})
+    base, others = store.keys.tombstones(""), _list_other_prefixes(found, {*store.keys.list_fixed()})
     for name in (key.removeprefix(base) for key in found if key.startswith(base) and not key.startswith(others)):
         kinds = [decode(store.client.type(key)) for key in store.keys.of_queue(name)]
         if is_queue_name(name) and all(kind in (own, "none") for kind, own in zip(kinds, OF_QUEUE, strict=True)):
@@ -210,7 +210,8 @@ def _list_tombstone_queues(store: Store, found: list[str]) -> Iterator[str]:
 def _list_inflight(store: Store, listing: Listing, found: list[str]) -> None:
     """List the tags that have in-flight keys, with the jobs that were taken under them."""
     base, held = store.keys.inflight_base, list[tuple[int, str, list[str]]]()
-    keys = [key for key in found if key.startswith(base)]
+    others = _list_other_prefixes(found, {*store.keys.list_fixed()})
+    keys = [key for key in found if key.startswith(base) and not key.startswith(others)]
     for page in split(keys, PAGE):
         with store.client.pipeline(transaction=False) as pipeline:
             for key in page:
@@ -227,8 +228,8 @@ def _list_inflight(store: Store, listing: Listing, found: list[str]) -> None:
 
 
 def _list_other_prefixes(found: list[str], ours: set[str]) -> tuple[str, ...]:
-    """Return what the keys of other prefixes begin with. A prefix such as app-x beside app has its own schedules."""
-    return tuple(key.removesuffix("schedules") for key in found if key.endswith("-schedules") and key not in ours)
+    """Return what the keys of other prefixes begin with, such as those of app-x beside app."""
+    return tuple(key[: key.rindex("-") + 1] for key in found if key.endswith(MARKS) and key not in ours)
 
 
 def _list_keys(store: Store, listing: Listing, found: list[str], names: set[str], homes: set[str]) -> None:
