@@ -24,13 +24,13 @@ from redbike.loop.steps import log_set
 from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.schedule.parser import parse_stored
-from redbike.store.agreed import Neighbours
 from redbike.store.backfill import check_stored
 from redbike.store.enums import Event
 from redbike.store.every_host import is_base
 from redbike.store.jobs import JobToSet, Refused, describe_waiting, explain_refusal
 from redbike.store.names import check_jobid
 from redbike.store.namespace import STEP
+from redbike.store.neighbours import Neighbours
 from redbike.store.processes import Takers
 from redbike.store.records import Membership
 from redbike.store.scripts import Call, Reply
@@ -54,7 +54,7 @@ class Setter:
     ) -> None:  # fmt: skip
         self.store, self.settings, self._warn, self._fits = store, settings, warn, fits
         self.start, self._every_host = Start(settings), EveryHost(store, settings, warn, fits)
-        self._neighbours, self._takers = Neighbours(store.client, store.keys), Takers(store.workers.list_working)
+        self._neighbours, self._takers = Neighbours(store), Takers(store.workers.list_working)
         self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
 
     def set(
@@ -235,9 +235,7 @@ class Setter:
 
         The jobs are set when it is over, and the list has the replies to the scripts then.
         """
-        if len(self.store.shards) == 1:  # braces keep the keys of shards apart from all others
-            for queue in {job.queue for job in jobs.values()}:
-                self._neighbours.check(queue)
+        self._neighbours.check({job.queue for job in jobs.values()})
         bases = self._every_host.begin({name: job.schedule for name, job in jobs.items() if is_base(name)})
         with self.store.jobs.set_meanwhile(list(jobs.values()), from_now, step, also) as answers:
             yield answers.others

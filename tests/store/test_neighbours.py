@@ -7,6 +7,23 @@ from redbike.errors import BadQueueName
 from tests.loops import make_worker
 from tests.verbs import Quiet
 
+ROWS = [
+    ("a", "work-statuses", "a-work", "A"),
+    ("a", "work-mail", "a-work", "mail"),
+    ("a", "b-c-mail", "a-b", "A"),
+    ("a", "b-c-mail", "a-b-c", "A"),
+    ("a-b", "c-x", "a-b-c", "A"),
+    ("a", "mail", "a-wake", "mail"),
+    ("a", "b-mail", "a-wake-b", "A"),
+    ("a", "mail", "a-tombstones", "mail"),
+    ("a", "b-mail", "a-tombstones-b", "A"),
+    ("a", "A", "a-queue", "limits"),
+    ("a", "A", "a-failure", "times"),
+    ("a", "A", "a-retry", "states"),
+]
+BOTH_WAYS = [(*pair, *other) for *pair, a, b in ROWS for pair, other in [(pair, (a, b)), ((a, b), pair)]]
+clashing = pytest.mark.parametrize(("early", "queue", "late", "refused"), BOTH_WAYS)
+
 
 class Named(Quiet):
     """The job id is the name of its queue; works `names`."""
@@ -26,20 +43,8 @@ def make(client, prefix, *names, **settings):
     return Redbike(Named(*names), prefix, client, **settings)
 
 
-@pytest.mark.parametrize(
-    ("one", "first", "other", "second"),
-    [
-        ("a", "work-statuses", "a-work", "A"),
-        ("a", "work-mail", "a-work", "mail"),
-        ("a", "b-c-mail", "a-b", "A"),
-        ("a", "b-c-mail", "a-b-c", "A"),
-        ("a-b", "c-x", "a-b-c", "A"),
-    ],
-)
-@pytest.mark.parametrize("is_turned", [False, True])
-def test_whichever_is_used_second_is_refused(client, one, first, other, second, is_turned):
-    pairs = [(one, first), (other, second)]
-    (early, queue), (late, refused) = reversed(pairs) if is_turned else pairs
+@clashing
+def test_whichever_is_used_second_is_refused(client, early, queue, late, refused):
     make(client, early).set(queue, "NOW")
     bike = make(client, late)
     with pytest.raises(BadQueueName, match=f"the prefix '{late}' cannot be used beside '{early}'"):
@@ -52,12 +57,26 @@ def test_whichever_is_used_second_is_refused(client, one, first, other, second, 
 
 @pytest.mark.parametrize(
     ("one", "first", "other", "second"),
-    [("a", "mail", "a-work", "A"), ("a", "working-x", "a-work", "A"), ("a", "work-x", "b-work", "x")],
+    [
+        ("a", "mail", "a-work", "A"),
+        ("a", "working-x", "a-work", "A"),
+        ("a", "work-x", "b-work", "x"),
+        ("a", "mail", "ab", "mail"),
+        ("a", "mail", "a-wake", "A"),
+        ("a", "mail", "b-wake", "mail"),
+        ("a", "limits", "a-queue", "mail"),
+        ("a", "mail", "a-inflight", "mail"),
+    ],
 )
-def test_others_are_used_beside_each_other(client, one, first, other, second):
-    for prefix, queue in ((one, first), (other, second), (one, first)):
-        make(client, prefix).set(queue, "EVERY:1h")
-    assert [client.hlen(f"{prefix}-schedules") for prefix in (one, other)] == [1, 1]
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_others_are_used_beside_each_other(client, one, first, other, second, is_turned):
+    pairs = [(other, second), (one, first)] if is_turned else [(one, first), (other, second)]
+    bikes = [make(client, prefix, queue) for prefix, queue in pairs]
+    workers = [make_worker(bike.store, bike.worker) for bike in bikes]
+    with workers[0].presence, workers[1].presence:
+        for bike, (_, queue) in zip(bikes, pairs, strict=True):
+            bike.set(queue, "NOW")
+        assert [bike.work_one() for bike in bikes] == [queue for _, queue in pairs]
 
 
 def test_who_may_not_see_the_other_keys_goes_on(client, server_url):
@@ -67,6 +86,22 @@ def test_who_may_not_see_the_other_keys_goes_on(client, server_url):
         assert bike.set("mail", "NOW")
     finally:
         client.execute_command("ACL", "DELUSER", "limited")
+
+
+@clashing
+def test_a_queue_into_which_a_worker_looks_counts_before_it_is_used(client, early, queue, late, refused):
+    bike = make(client, early, queue)
+    with make_worker(bike.store, bike.worker).presence, pytest.raises(BadQueueName, match=f"beside '{early}'"):
+        make(client, late).set(refused, "NOW")
+    assert make(client, late).set(refused, "NOW"), "its worker has ended in order"
+
+
+def test_shards_are_beside_any_other_prefix(client):
+    make(client, "a-work").set("mail", "NOW")
+    bike = make(client, "a", "work-mail", shards=2)
+    bike.set("work-mail", "NOW")
+    assert bike.work_one() == "work-mail"
+    assert make(client, "a-work", "mail").work_one() == "mail"
 
 
 @pytest.mark.parametrize("has_jobs", [True, False])
