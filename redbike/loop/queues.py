@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from redbike.config.limits import Limit, parse_rate
-from redbike.errors import BadConfig, RedbikeError
+from redbike.errors import BadConfig, RedbikeError, Unreachable
 from redbike.loop.host_queues import HostQueues
 from redbike.loop.worker_class import WorkerClass, find_queue
 from redbike.store.names import check_queue_name
@@ -50,12 +50,14 @@ class Queues:
         default_timeout: float,
         clock: Callable[[], float] = time.monotonic,
         hosts: HostQueues | None = None,
+        check: Callable[[Collection[str]], None] = lambda names: None,
     ) -> None:
         self._worker = worker
         self._strict = bool(getattr(worker, "strict", False))
         self._default = default_timeout
         self._clock = clock
         self._hosts = hosts
+        self._check = check  # raises `BadQueueName` for names that no worker of the prefix may work
         self._own: list[str] = []  # those that the worker class names
         self._names: list[str] = []
         self._revision: object = None
@@ -126,6 +128,8 @@ class Queues:
                 if isinstance(error, RedbikeError):
                     raise
                 raise BadConfig(f"queue_names() or timeout() fails: {describe(error)}") from error
+            if isinstance(error, Unreachable):
+                return False  # the loop that takes jobs finds that out, too
             self._complain(f"queue_names() or timeout() fails, the queues stay as they are: {describe(error)}")
             return False
         self._complain("" if self._names else "queue_names() gives no queue to work; waiting for one")
@@ -151,6 +155,7 @@ class Queues:
         names = self._hosts.add(own) if self._hosts else own
         if names == self._names and revision == self._revision:
             return False
+        self._check([*names, *(self._hosts.list_awaited(own) if self._hosts else ())])
         self._timeouts = {check_queue_name(name): self._timeout(name) for name in names}
         # If only the order is new, the other rounds keep theirs: a queue must not miss its turn in one after the other.
         rounds = [asking] if Counter(names) == Counter(self._names) else self._rounds.values()

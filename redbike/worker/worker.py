@@ -27,6 +27,7 @@ from redbike.loop.queues import Queues, apply_limits
 from redbike.loop.registration import Presence, shorten, sum_others
 from redbike.loop.worker_class import WorkerClass
 from redbike.process import leaving
+from redbike.store.neighbours import Neighbours
 from redbike.store.next_state import EndedRun, NextState
 from redbike.store.processes import Takers
 from redbike.store.run import LEASE, Poll, Run
@@ -74,7 +75,7 @@ class Worker:
         self._batch: Batch | None = None  # that which is run
         self._unsaid: list[EndedRun] = []  # of the last batch: those of whose ends the server may not know yet
         self.hosts = HostQueues(settings.host or name_host(), store.queue_limits.find_used)
-        self.queues = Queues(worker, settings.default_timeout, hosts=self.hosts)
+        self.queues = Queues(worker, settings.default_timeout, hosts=self.hosts, check=Neighbours(store).check)
         self.pings = self.pings_class()
         self.missing = MissingCommands(worker, Takers(store.workers.list_working))
         self.runner = Runner(worker, settings, self.pings, self.missing.leave, event_loop)

@@ -4,6 +4,7 @@ import pytest
 
 from redbike import Redbike
 from redbike.errors import BadQueueName
+from tests.cli.refused import check_refused
 from tests.loops import make_worker
 from tests.verbs import Quiet
 
@@ -89,11 +90,45 @@ def test_who_may_not_see_the_other_keys_goes_on(client, server_url):
 
 
 @clashing
+def test_a_worker_is_refused_before_it_takes_what_is_of_another_prefix(client, early, queue, late, refused):
+    make(client, early).set(queue, "NOW")
+    said = f"the prefix '{late}' cannot be used beside '{early}'"
+    with pytest.raises(BadQueueName, match=said):
+        make(client, late, refused).work_one()
+    with pytest.raises(BadQueueName, match=said):
+        make(client, late, refused).work()
+    assert client.keys(f"{late}-workers") == []
+    assert make(client, early, queue).work_one() == queue
+
+
+@clashing
 def test_a_queue_into_which_a_worker_looks_counts_before_it_is_used(client, early, queue, late, refused):
     bike = make(client, early, queue)
     with make_worker(bike.store, bike.worker).presence, pytest.raises(BadQueueName, match=f"beside '{early}'"):
         make(client, late).set(refused, "NOW")
     assert make(client, late).set(refused, "NOW"), "its worker has ended in order"
+
+
+def test_a_queue_that_is_named_later_is_refused_too_and_the_others_are_worked(client, caplog):
+    make(client, "a-work").set("mail", "NOW")
+    bike = make(client, "a", "letters")
+    assert bike.work_one() is None
+    bike.worker.names.append("work-mail")
+    bike.set("letters", "NOW")
+    assert bike.work_one() == "letters"
+    assert bike.work_one() is None
+    assert caplog.text.count("the prefix 'a' cannot be used beside 'a-work'") == 1
+    assert make(client, "a-work", "mail").work_one() == "mail"
+
+
+def test_a_queue_is_checked_once(client):
+    make(client, "a-work").set("other", "NOW")
+    bike = make(client, "a", "mail")
+    bike.work_one()
+    client.config_resetstat()
+    bike.work_one()
+    bike.work_one()
+    assert "cmdstat_type" not in client.info("commandstats")
 
 
 def test_shards_are_beside_any_other_prefix(client):
@@ -102,6 +137,14 @@ def test_shards_are_beside_any_other_prefix(client):
     bike.set("work-mail", "NOW")
     assert bike.work_one() == "work-mail"
     assert make(client, "a-work", "mail").work_one() == "mail"
+
+
+def test_a_worker_process_ends_with_one_line(client, shell):
+    make(client, "a-work").set("mail", "NOW")
+    shell.environment["REDBIKE_PREFIX"] = "a"
+    (shell.folder / "jobs.py").write_text("from tests.verbs import Quiet\n")
+    done = shell.run("work", "jobs:Quiet('mail')")
+    check_refused(done, 2, "the prefix 'a' cannot be used beside 'a-work' on one server: its queue 'work-mail' ")
 
 
 @pytest.mark.parametrize("has_jobs", [True, False])

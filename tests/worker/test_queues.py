@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from redbike.config.settings import Settings
-from redbike.errors import BadConfig, BadQueueName
+from redbike.errors import BadConfig, BadQueueName, Unreachable
 from redbike.loop.queues import REREAD, WINDOW, Queues
 from redbike.loop.worker_class import Priority
 from redbike.store.store import Store
@@ -129,6 +129,26 @@ def test_names_that_cannot_be_used_are_refused_at_the_start_and_later_change_not
     handler.names = ["b"]
     clock.now += REREAD
     assert list_queues(rotation) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(BadQueueName("it is another's"), "it is another's"), (Unreachable("it is away"), "")]
+)
+def test_names_that_cannot_be_checked_are_not_worked(clock, caplog, error, said):
+    check = Mock(side_effect=error)
+    handler = Changing("a")
+    with pytest.raises(type(error)):
+        next(Queues(handler, 10.0, clock, check=check).polls())
+    check.side_effect = None
+    rotation = Queues(handler, 10.0, clock, check=check)
+    assert list_queues(rotation) == ["a"]
+    check.side_effect = error
+    handler.names = ["a", "b"]
+    assert list_queues(rotation) == ["a"]
+    assert said in caplog.text
+    assert bool(said) == bool(caplog.text), "the loop tells that the server is away"
+    check.side_effect = None
+    assert list_queues(rotation) == ["a", "b"]
 
 
 def test_an_idle_worker_works_a_new_queue_and_no_longer_one_that_is_gone(store, monkeypatch):
