@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from redbike.errors import ServerError
+from redbike.store.neighbours import Neighbours
 from redbike.store.store import Store
 from redbike.store.timeline import DueJob
 from redbike.text.printable import describe, name_number
@@ -35,7 +36,7 @@ class Placing:
     """Names the queues of the jobs of `store`, and remembers those that have none."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store, self._check = store, Neighbours(store).check
         self._unplaced: OrderedDict[str, _Unplaced] = OrderedDict()  # by job id, that which was tried last at the end
         self._told_at = float("-inf")
 
@@ -45,6 +46,7 @@ class Placing:
         for jobid, due in jobs:
             try:
                 name = self._store.queue_for(jobid)
+                self._check([name])
             except ServerError:
                 raise
             except Exception as error:

@@ -1,5 +1,7 @@
 """Two prefixes whose keys could be the same are not used on one server."""
 
+import time
+
 import pytest
 
 from redbike import Redbike
@@ -118,6 +120,18 @@ def test_a_queue_that_is_named_later_is_refused_too_and_the_others_are_worked(cl
     assert bike.work_one() == "letters"
     assert bike.work_one() is None
     assert caplog.text.count("the prefix 'a' cannot be used beside 'a-work'") == 1
+    assert make(client, "a-work", "mail").work_one() == "mail"
+
+
+def test_a_dispatcher_moves_no_job_to_a_key_of_another_prefix(client, caplog):
+    bike = make(client, "a")
+    bike.set("work-mail", "EVERY:1h")
+    bike.set("mail", "EVERY:1h")
+    make(client, "a-work").set("mail", "NOW")
+    assert bike.dispatch_due(time.time() + 3601) == 1
+    assert bike.tell("work-mail")["status"].startswith("TML")
+    assert "work-mail: no queue, so the dispatcher tries again: " in caplog.text
+    assert "the prefix 'a' cannot be used beside 'a-work'" in caplog.text
     assert make(client, "a-work", "mail").work_one() == "mail"
 
 
