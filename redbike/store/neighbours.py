@@ -12,6 +12,7 @@ from typing import Any
 
 import redis
 
+from redbike.connection.client import is_in_cluster
 from redbike.connection.refusals import translate_errors
 from redbike.errors import BadQueueName
 from redbike.store.keys import FIXED, Keys
@@ -27,6 +28,7 @@ class Neighbours:
         self._client = store.client
         self._keys = store.keys
         self._prefix = store.keys.prefix
+        self._is_in_cluster = is_in_cluster(store.client)
         self._has_shards = len(store.whole.shards) > 1
         self._checked: set[str] = set()  # queues
         self._unused: set[str] = set()  # other prefixes
@@ -68,7 +70,8 @@ class Neighbours:
 
     def _list_used(self, prefixes: Iterable[str]) -> list[str]:
         """Return those that have jobs, dispatchers or workers."""
-        unknown = sorted({*prefixes} - self._unused)
+        # In a cluster, a prefix has braces; without these it would be in another slot.
+        unknown = sorted(each for each in {*prefixes} - self._unused if "{" in each or not self._is_in_cluster)
         keys = [f"{prefix}-{name}" for prefix in unknown for name in ("statuses", "workers")]
         kinds = self._read_types(keys)
         used = [prefix for prefix, *pair in zip(unknown, kinds[::2], kinds[1::2], strict=True) if "hash" in pair]

@@ -60,6 +60,13 @@ def test_a_prefix_without_braces_gets_them_and_one_line_says_so(cluster, prefix,
     assert all(key.startswith(bike.prefix.encode()) for key in bike.redis.scan_iter(match=f"*{prefix}*"))
 
 
+def test_what_stands_before_braces_may_have_a_dash(cluster, prefix):
+    bike = Redbike(Quiet(), prefix=f"my-{{{prefix}}}", redis_config=cluster.url)
+    assert bike.set("job:A", "NOW")
+    assert bike.work_one() == "job:A"
+    bike.redis.close()
+
+
 def test_a_client_for_the_whole_cluster_may_be_given(cluster, prefix):
     host, port = cluster.url.partition("://")[2].partition(",")[0].split(":")
     given = redis.RedisCluster(host=host, port=int(port), decode_responses=True)
