@@ -17,9 +17,11 @@ from redbike import (
     current_run,
 )
 from redbike.errors import Overrun
+from redbike.store.namespace import make_tag
 from redbike.text.printable import name_host
 from tests.pinged import serve
 from tests.testing.worker import START, Worker, times
+from tests.verbs import take_one
 from tests.waiting import wait_until
 
 
@@ -58,6 +60,16 @@ def test_no_ping_url_is_called(redbike):
         assert len(bike.run_due(timedelta(hours=1))) == 3
         bike.finish()  # it sends what is left
         assert pinged.called == []
+
+
+def test_the_ping_url_of_a_lost_run_is_called(redbike):
+    bike = redbike(Worker(), now=START, on_lost="stop")
+    with serve() as pinged:
+        bike.set("gone:A", "NOW", ping_url=f"{pinged.url}/gone")
+        take_one(bike.store, [("work-A", 10.0)], make_tag())
+        bike.set("next:A", "IN:1m")
+        assert [run.jobid for run in bike.run_due(timedelta(minutes=1))] == ["next:A"]
+        wait_until(lambda: pinged.called == ["/gone/fail"])
 
 
 def test_each_job_runs_at_its_due_time_in_order(redbike):
