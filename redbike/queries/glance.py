@@ -109,7 +109,7 @@ def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[
     """Yield (job id, queue) for each job that workers have left, if no worker has its command by now."""
     alive = [each for each in processes if each.kind == "worker" and each.state == "alive"]
     lacking = dict(pair for each in alive for pair in each.lacks)
-    for job in store.questions.inspect(sorted(lacking)) if lacking else ():
+    for job in store.questions.list_states(sorted(lacking)) if lacking else ():
         queue = lacking[job.jobid]
         is_pending = job.timeline is not None or job.waiting is not None
         if is_pending and not job.pause and not any(each.works(queue) and each.has_for(job.jobid) for each in alive):
@@ -119,7 +119,7 @@ def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[
 def find_unplaced(store: Store, processes: Sequence[Process]) -> Iterator[Unplaced]:
     """Yield the jobs that `processes` could not place, 20 of each at most, if they are still to be placed."""
     told = dict(pair for each in processes if each.state == "alive" for pair in each.unplaced)
-    for job in store.questions.inspect(sorted(told)) if told else ():
+    for job in store.questions.list_states(sorted(told)) if told else ():
         due = RetryState.parse(job.retry_state).due
         if job.due is not None and due is not None and not job.pause:
             yield Unplaced(job.jobid, told[job.jobid], due, job.due)

@@ -221,6 +221,8 @@ def test_metrics_have_the_gauges_of_the_others_and_no_counters(bike, own_server)
         lines = figures.format().splitlines()
         return {line.partition("{")[0]: float(line.split()[-1]) for line in lines if not line.startswith("#")}
 
+    gone, here = (next(each for each in JOBS if bike.store.number_shard(each) == number) for number in (AWAY, 2))
+    bike.enter(f"then{{{here}}}:A", f"AFTER:{gone}", start_within="10m")
     figures = Metrics(lambda: bike.store)
     before = read()
     assert (before["redbike_up"], before["redbike_missing_shards"], figures.problem) == (1, 0, "")

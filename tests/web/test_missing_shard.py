@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 
 import pytest
 
@@ -14,6 +15,7 @@ from redbike.web import app, background
 from redbike.web.api import events
 from redbike.web.application import PAGES
 from redbike.web.pages import STILL
+from tests.queries.kept import register
 from tests.waiting import wait_until
 from tests.web.api import Api
 from tests.web.conftest import Failing
@@ -58,7 +60,24 @@ def near(bike, own_server, away):
     return sorted(jobids)
 
 
-def test_each_page_shows_what_the_others_have_and_names_it(bike, near, away):
+@pytest.fixture
+def late(bike, away, request):
+    """A job that is late in a shard that answers; what else depends on the one that goes away is the parameter."""
+    jobids = [f"p{number}:A" for number in range(99)]
+    gone, here = (next(each for each in jobids if bike.store.number_shard(each) == number) for number in (away, 2))
+    bike.set(here, "NOW", start_within=0.001)
+    if request.param == "lacks":
+        bike.set(gone, "NOW")
+        register(bike.store, "worker", now=time.time(), lacks={gone: "work-A"})
+    if request.param in ("parent", "group"):
+        bike.set(gone, "EVERY:1h", group_of="G")
+        follows = f"AFTER:{gone}" if request.param == "parent" else "GROUP:G"
+        bike.set(f"then{{{here}}}:A", follows, start_within="10m")
+    return here
+
+
+@pytest.mark.parametrize("late", ["", "lacks", "parent", "group"], indirect=True)
+def test_each_page_shows_what_the_others_have_and_names_it(bike, late, near, away):
     api, name = Api(app(bike)), bike.store.shards[away].keys.prefix
     for path in sorted(PAGES.keys() - STILL - {"job", "run"}):
         answer = api.get(f"/{path}")
@@ -72,6 +91,13 @@ def test_each_page_shows_what_the_others_have_and_names_it(bike, near, away):
     assert (one.status_code, f"the shard {name} is missing: " in one.text) == (200, True)
     other = next(jobid for jobid in JOBS if jobid not in near)
     assert api.get("/job", params={"id": other}).status_code == 503
+
+
+@pytest.mark.parametrize("late", ["parent", "group"], indirect=True)
+def test_the_late_jobs_of_the_others_are_listed(bike, late, near, away):
+    status, found = Api(app(bike, api=True)).ask("GET", "/jobs?late=1")
+    assert (status, found.get("missing")) == (200, [bike.store.shards[away].keys.prefix])
+    assert [row["jobid"] for row in found["items"]] == [late]
 
 
 def test_each_list_of_the_api_has_what_the_others_have_and_names_it(bike, near, away):

@@ -56,18 +56,23 @@ class Awaiting:
 
     def __init__(self, store: Store, now: float) -> None:
         self._store, self._now = store, now
-        self._states: dict[str, JobState] = {}
+        self._states: dict[str, JobState | None] = {}
         self._dues: dict[str, float | None] = {}
 
     def find(self, jobid: str) -> Awaited | None:
-        """Return what a follower waits for; None if one of its parents is not due either. Raise `Unreachable`."""
-        [state] = self._read([jobid])
-        due = self._find_due(state, MOST_LEVELS)
-        return None if due is None else Awaited(due, list(map(name_parent, state.waits_for)))
+        """Return what a follower waits for; None if one of its parents is not due either, or if nobody knows that.
 
-    def _read(self, jobids: Sequence[str]) -> list[JobState]:
+        Raise `Unreachable` if the shard of one is missing, and the caller does not tolerate that.
+        """
+        [state] = self._read([jobid])
+        due = self._find_due(state, MOST_LEVELS) if state else None
+        return Awaited(due, list(map(name_parent, state.waits_for))) if state and due is not None else None
+
+    def _read(self, jobids: Sequence[str]) -> list[JobState | None]:
+        """Return the states of jobs; None for those of a missing shard, which is asked once."""
         fresh = [jobid for jobid in jobids if jobid not in self._states]
-        self._states.update((state.jobid, state) for state in self._store.questions.inspect(fresh) if fresh)
+        found = {state.jobid: state for state in self._store.questions.list_states(fresh)} if fresh else {}
+        self._states |= {jobid: found.get(jobid) for jobid in fresh}
         return [self._states[jobid] for jobid in jobids]
 
     def _find_due(self, state: JobState, levels: int) -> float | None:
@@ -86,7 +91,9 @@ class Awaiting:
         if follows is None or follows["when"] == "failed" or not levels or not state.waits_for:
             return None
         dues = [float(due) for due in follows["ended"].values()]
-        for parent in self._read(self._list_awaited(state)):
+        for parent in self._read_awaited(state):
+            if parent is None:
+                return None
             due = self._find_pending(parent, levels)
             # What has failed for good does not end well any more.
             if due is None and follows["when"] == "ok":
@@ -96,11 +103,17 @@ class Awaiting:
             dues.append(due)
         return max(dues)
 
-    def _list_awaited(self, state: JobState) -> list[str]:
-        """Return the parents for which a follower waits; for a group, the first of the jobs that are left of it."""
+    def _read_awaited(self, state: JobState) -> list[JobState | None]:
+        """Return the parents for which a follower waits; for a group, the first of the jobs that are left of it.
+
+        None is there for those of which nothing is known.
+        """
         groups = [each.removeprefix(MARK) for each in state.waits_for if is_group(each)]
-        found = self._store.groups.read(groups, MOST_MEMBERS).values() if groups else ()
-        return [*filter(is_jobid, state.waits_for), *(jobid for group in found for jobid in group.jobids)]
+        found = self._store.groups.read(groups, MOST_MEMBERS) if groups else {}
+        if len(found) < len(groups):
+            return [None]
+        members = (jobid for group in found.values() for jobid in group.jobids)
+        return self._read([*filter(is_jobid, state.waits_for), *members])
 
     def _find_pending(self, state: JobState, levels: int) -> float | None:
         """Return the due time of the occurrence of a parent that runs, waits or is tried again; None if none does."""
@@ -123,7 +136,8 @@ def find_late(store: Store, timezone: str, known: Known | None = None, has_unkno
     """Return the jobs that are late, the first one first; `timezone` is that of times of day without a zone.
 
     `known` is what was read for that. What it costs grows with the number of jobs that alert, and with no other one.
-    If `has_unknown`, jobs that wait for those of a shard that is away are among them; else raise `Unreachable`.
+    If `has_unknown`, jobs that wait for those of a shard that is away are among them; else raise `Unreachable`. If the
+    caller tolerates missing shards, they are left out.
     """
     known = store.alerts.read() if known is None else known
     awaiting = Awaiting(store.whole, known.now)
