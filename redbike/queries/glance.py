@@ -117,7 +117,7 @@ def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[
 
 
 def find_unplaced(store: Store, processes: Sequence[Process]) -> Iterator[Unplaced]:
-    """Yield the jobs that `processes` could not place, 20 of each at most, if they are still to be placed."""
+    """Yield the jobs that `processes` could not place, 20 of each in a shard at most, if they are still due."""
     told = dict(pair for each in processes if each.state == "alive" for pair in each.unplaced)
     for job in store.questions.list_states(sorted(told)) if told else ():
         due = RetryState.parse(job.retry_state).due

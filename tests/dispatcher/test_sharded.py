@@ -13,7 +13,8 @@ from redbike.store.agreement import Agreement
 from redbike.store.sharded.places import name_shards
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
-from tests.loops import join, start
+from tests.dispatcher.test_unplaced import WHY, Places
+from tests.loops import beside, join, start
 from tests.pinged import serve
 from tests.waiting import wait_until
 
@@ -48,6 +49,20 @@ def test_all_end_with_the_first_one_and_are_one_process(bike):
     thread.join(60)
     assert not thread.is_alive()
     assert bike.workers() == []
+
+
+def test_health_counts_and_names_the_jobs_that_those_of_all_shards_cannot_place(bike, client, monkeypatch):
+    monkeypatch.setattr("redbike.loop.registration.INTERVAL", 0.6)
+    places, number = Places(), bike.store.number_shard
+    places.lost = {next(f"{n}:A" for n in range(99) if number(f"{n}:A") == shard) for shard in range(4)}
+    for jobid in places.lost:
+        bike.set(jobid, "EVERY:1s")
+    stores = [Store(client, shard.keys.prefix, places) for shard in bike.store.shards]
+    store = ShardedStore(stores, bike.store.agreement)
+    with beside(store, Dispatchers(store, bike.settings).dispatch):
+        named = {f"{jobid} is due, but a dispatcher cannot name its queue: {WHY}" for jobid in places.lost}
+        wait_until(lambda: named <= set(bike.health().problems))
+        wait_until(lambda: bike.health(max_lag=0.1).metrics["overdue"] == 4)
 
 
 def test_one_that_fails_ends_all_and_its_error_is_raised(bike, client):

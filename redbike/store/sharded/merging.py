@@ -13,7 +13,7 @@ from redbike.connection.line import has_room
 from redbike.store.alerts import Known
 from redbike.store.blackouts import OF_JOB
 from redbike.store.jobs import Answers, Refused
-from redbike.store.processes import Process
+from redbike.store.processes import MOST_JOBS, Process
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.scripts import Call
 from redbike.store.sharded.linking import link
@@ -88,13 +88,17 @@ def add_limits(parts: Iterable[QueueLimits]) -> QueueLimits:
 
 
 def join_processes(lists: Iterable[Sequence[Process]]) -> list[Process]:
-    """Return each process once: it is lost where a shard has lost it, and has the jobs of all."""
+    """Return each process once: it is lost where a shard has lost it, and has the jobs of all.
+
+    The dispatcher of each shard names those of its own jobs that it cannot place.
+    """
     found: dict[str, Process] = {}
     for each in (each for listed in lists for each in listed):
         known = found.get(each.id)
         if known:
             state = "lost" if "lost" in (known.state, each.state) else known.state
-            each = replace(known, jobs=known.jobs + each.jobs, state=state, seen=min(known.seen, each.seen))
+            jobs, unplaced = (known.jobs + each.jobs)[:MOST_JOBS], known.unplaced + each.unplaced
+            each = replace(known, jobs=jobs, state=state, seen=min(known.seen, each.seen), unplaced=unplaced)
         found[each.id] = each
     return sorted(found.values(), key=lambda each: (each.state != "lost", each.kind, each.since, each.id))
 

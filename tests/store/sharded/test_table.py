@@ -6,8 +6,10 @@ import json
 import pytest
 
 from redbike import Redbike, RoundRobin
+from redbike.store.processes import MOST_JOBS
 from redbike.store.sharded.table import TABLE
 from redbike.store.store import Store
+from tests.queries.kept import register
 from tests.verbs import take_one
 
 # What only a dispatcher, a worker or fsck does, with one shard at a time.
@@ -79,6 +81,14 @@ def test_of_the_runs_in_flight_of_all_shards_the_oldest_are_listed(client, prefi
     for most in (100, 3):
         flights, number = bike.store.questions.list_in_flight(most)
         assert ([each.jobid for each in flights], number) == (jobids[:most], 8)
+
+
+def test_of_a_process_some_jobs_of_all_shards_are_listed(client, prefix):
+    bike = Redbike(RoundRobin("A"), prefix, client, shards=4)
+    register(bike.store, "worker", now=bike.store.timeline.read_clock())
+    for number, shard in enumerate(bike.store.shards):
+        client.hset(shard.keys.batches, "Ownerw01tag", f"\n{number}:A" * 600)
+    assert [len(process.jobs) for process in bike.workers()] == [MOST_JOBS]
 
 
 def keep_failures(client, prefix, jobids):
