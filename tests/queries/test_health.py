@@ -54,6 +54,18 @@ def test_all_is_well(staffed):
     assert check(staffed, now=NOW + 2).format_line() == line.format(2, 1)
 
 
+@pytest.mark.parametrize("lead", [0.0, 7200.0])
+@pytest.mark.parametrize("number", [0, 3])
+def test_the_clock_of_one_shard_was_ahead(client, prefix, number, lead):
+    store = Redbike(RoundRobin("A"), prefix, client, shards=4).store
+    for each, shard in enumerate(store.shards):
+        shard.at(NOW).timeline.advance(NOW + lead if each == number else NOW - MINUTE)
+    health = check(store)
+    told = [problem for problem in health.problems if "ahead" in problem]
+    assert told == ["the clock of the server was ahead by 2 h (redbike fsck --repair)"] * bool(lead)
+    assert health.topics.count("rewound") == bool(lead)
+
+
 def test_no_dispatcher_goes_round(store):
     assert check(store).problems == ("no dispatcher is running",)
     register(store, "worker")

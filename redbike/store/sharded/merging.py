@@ -19,6 +19,7 @@ from redbike.store.scripts import Call
 from redbike.store.sharded.linking import link
 from redbike.store.sharded.missing import ask_each, name_around
 from redbike.store.sharded.routes import Ask, Given, Named, Shards, any_one, same, union
+from redbike.store.timeline import is_ahead
 from redbike.store.totals import Queue, Total
 
 END = object()
@@ -26,17 +27,22 @@ IsIt = Callable[[], bool]
 
 
 def add_totals(totals: Iterable[Total]) -> Total:
-    """Add up numbers of jobs; all that is dispatched in each shard is dispatched."""
+    """Add up numbers of jobs; all that is dispatched in each shard is dispatched.
+
+    If the clock of some was ahead, that is told: `Total.dispatched` is then as far ahead as in the worst of them.
+    """
     found = list(totals)
     names = ("jobs", "timeline", "due", "paused", "failing", "unarchived")
     sums = {name: sum(getattr(each, name) for each in found) for name in names}
-    dispatched = [each.dispatched for each in found]
-    known = [each for each in dispatched if each is not None]
+    now = max(each.now for each in found)
+    known = [each.dispatched for each in found if each.dispatched is not None]
+    until = min(known) if len(known) == len(found) else None
+    lead = max((each.dispatched - each.now for each in found if each.dispatched is not None), default=0.0)
     firsts = [each.first_due for each in found if each.first_due is not None]
     return Total(
-        now=max(each.now for each in found),
+        now=now,
         first_due=min(firsts, default=None),
-        dispatched=min(known) if len(known) == len(dispatched) else None,
+        dispatched=now + lead if is_ahead(lead, 0.0) else until,
         **sums,
     )
 
