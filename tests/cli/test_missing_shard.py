@@ -136,6 +136,8 @@ def test_fsck_looks_at_the_others_and_names_it(bike, own_server, capsys, repairs
     bike.enter(here, f"AFTER:{gone}")
     bike.enter(other, f"AFTER:{near}")
     bike.group("load", [(each, "EVERY:1h") for each in JOBS], then=f"end{{{last}}}:A")
+    bike.set(f"one{{{last}}}:A", "EVERY:1h", group_of="sale")
+    bike.set(f"end{{{near}}}:A", "GROUP:sale")
     for key in ("followers", "timeline"):
         shards[2].client.delete(getattr(shards[2].keys, key))
     own_server.stop()

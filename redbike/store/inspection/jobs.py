@@ -22,6 +22,7 @@ from redbike.store.namespace import PAGE, split
 from redbike.store.records import RetryState, Status
 from redbike.store.run import AHEAD
 from redbike.store.schedules import find_schedule
+from redbike.store.sharded.missing import ask_each, tolerate_missing
 from redbike.store.store import Store
 from redbike.text.group_names import MARK
 
@@ -55,20 +56,28 @@ def inspect_jobs(store: Store, listing: Listing, queues: Mapping[str, Iterable[s
 
 
 def see_groups(store: Store, states: list[JobState]) -> list[JobState]:
-    """Return states of jobs of a shard with what all shards know of the groups for which they wait."""
+    """Return states of jobs of a shard with what all shards know of the groups for which they wait.
+
+    Another shard may be missing, as whoever asks that one finds: these groups may be open still.
+    """
     if len(store.whole.shards) == 1:
         return states
-    return [_wait_for_mail(store, state) for state in see_whole(states, store.whole.groups.read)]
+    with tolerate_missing():
+        return [_wait_for_mail(store, state) for state in see_whole(states, store.whole.groups.read)]
 
 
 def _wait_for_mail(store: Store, state: JobState) -> JobState:
-    """Count a group that is over as open while messages tell that to its shard, or to the shard of the job."""
+    """Count a group that is over as open while messages tell that to its shard, or to the shard of the job.
+
+    A missing shard may have such messages.
+    """
     group = state.awaited_group
     if not group or not state.awaited or state.awaited.left or state.awaited.is_open:
         return state
     home, here = (store.whole.number_shard(each) for each in (MARK + group, state.jobid))
-    mail = [shard.links.list_mail() for shard in store.whole.shards]
-    is_coming = any(home in each for each in mail) or (home != here and here in mail[home])
+    mail = list(ask_each(store.whole.shards, lambda shard: shard.links.list_mail()))
+    is_known = len(mail) == len(store.whole.shards)
+    is_coming = not is_known or any(home in each for each in mail) or (home != here and here in mail[home])
     return replace(state, awaited=state.awaited._replace(is_open=True)) if is_coming else state
 
 
