@@ -21,6 +21,7 @@ from redbike.store.names import is_queue_name
 from redbike.store.namespace import DATA_PAGE, PAGE, split
 from redbike.store.patterns import escape
 from redbike.store.records import RunRecord, Waiting, decode, parse_batch
+from redbike.store.sharded.missing import name_if_silent
 from redbike.store.store import Store
 from redbike.text.group_names import is_jobid
 
@@ -91,7 +92,7 @@ def get_own_queue(store: Store, jobid: str) -> str:
 def find_wrong_types(store: Store) -> Iterator[str]:
     """Yield a line for each key of a wrong type; while there is one, jobs cannot be checked."""
     keys, client = store.keys, store.client
-    with translate_errors():
+    with name_if_silent(store), translate_errors():
         kinds = {f"{keys.prefix}-{name}": kind for name, kind in FIXED.items()}
         if decode(client.type(keys.queues)) == kinds[keys.queues]:
             for name in map(decode, client.smembers(keys.queues)):

@@ -4,14 +4,20 @@ import dataclasses
 import random
 import re
 from collections import Counter
+from contextlib import nullcontext
 
 import pytest
 
-from redbike import Redbike, RedbikeError, RoundRobin
+from redbike import Redbike, RedbikeError, RoundRobin, Unreachable
+from redbike.connection.client import connect
 from redbike.store.cursors import Cursor
 from redbike.store.job import JobSearch
 from redbike.store.past_runs import RunSearch
 from redbike.store.sharded.mail import deliver
+from redbike.store.sharded.missing import tolerate_missing
+from redbike.store.sharded.store import ShardedStore
+from redbike.store.store import Store
+from tests.queries.kept import register
 
 SCHEDULES = ["EVERY:1h", "EVERY:7s", "* * * * *", "IN:5s", "NOW", "0 3 * * *", "NEVER:1"]
 SCHEDULES += ["AFTER:job-1:A any", "AFTER:job-2:B,job-5:A", "AFTER:job-9:A", "AFTER:job-3:A failed", "AFTER:gone:A"]
@@ -57,11 +63,12 @@ class Twins:
                 found.append(f"{type(error).__name__}: {error}")
         return found
 
-    def step(self, chance):
+    def choose(self, chance):
+        """What somebody does to one of the programs."""
         jobid, pattern = chance.choice(JOBS), chance.choice(["job-1*", "*:A", "job-2:B", "nobody", "job-[3-5]:*"])
         schedule, options = chance.choice(SCHEDULES + GROUPS), chance.choice(OPTIONS)
         many = [(each, chance.choice(SCHEDULES)) for each in chance.sample(JOBS, 6)]
-        act = chance.choice(
+        return chance.choice(
             [
                 *[lambda bike: bike.set(jobid, schedule, **options)] * 4,
                 lambda bike: sorted(map(str, bike.set_many(many))),
@@ -83,7 +90,9 @@ class Twins:
                 lambda bike: bike.group("load", many[:3], then=many[4][0]),
             ]
         )
-        one, other = self.both(act)
+
+    def step(self, chance):
+        one, other = self.both(self.choose(chance))
         assert one == other
         self.deliver()
         # A follower of a group that is over already is due at once. In another shard it is on the timeline first.
@@ -113,6 +122,8 @@ QUESTIONS = {
     "tagged": lambda bike: sorted(job.jobid for job in bike.jobs(tag="b")),
     "paused": lambda bike: sorted(job.jobid for job in bike.jobs(paused=True)),
     "failed": lambda bike: sorted(job.jobid for job in bike.jobs(failed=True)),
+    "late": lambda bike: [job.jobid for job in bike.jobs(late=True)],
+    "overdue": lambda bike: sorted(job.jobid for job in bike.jobs(overdue=True)),
     "named": lambda bike: [job.jobid for job in bike.jobs(*JOBS[:5])],
     "many": lambda bike: [(jobid, found and found | {"runs": 0}) for jobid, found in bike.get_many(JOBS)],
     "statuses": lambda bike: sorted(bike.get_statuses()),
@@ -149,6 +160,10 @@ QUESTIONS = {
         if not re.search("build_info|seconds|unarchived", line)
     ),
 }
+
+
+# What names jobs of all shards, or looks at one shard after the other, has an error without one of them.
+NEED_ALL = {"named", "many", "check"}
 
 
 def count(counted):
@@ -218,3 +233,30 @@ def test_each_answer_is_the_same(client, prefix, seed):
             for name, ask in QUESTIONS.items():
                 one, other = map(scrub, twins.both(ask))
                 assert one == other, name
+
+
+def test_each_question_is_answered_without_a_missing_shard(client, prefix, own_server):
+    twins, chance = Twins(client, prefix), random.Random(0)
+    del twins.bikes[0]
+    [bike] = twins.bikes
+    with connect(own_server.url) as other:
+        shards = list(bike.store.shards)
+        shards[1] = Store(other, shards[1].keys.prefix, bike.worker.queue_for)
+        store = ShardedStore(shards, bike.store.agreement).follow(twins.read)
+        bike._compose(store, store.noted_as("ada@here"), bike.worker)
+        for _ in range(STEPS // 3):
+            twins.both(twins.choose(chance))
+            twins.both(lambda bike: bike.dispatch_due(twins.now))
+        for _ in JOBS:
+            twins.both(lambda bike: bike.work_one())
+        gone, near = (next(each for each in JOBS if bike.store.number_shard(each) == number) for number in (1, 2))
+        bike.set(gone, "EVERY:1h", group_of="far")
+        for number, follows in enumerate([f"AFTER:{gone}", "GROUP:far"]):
+            bike.set(f"then-{number}{{{near}}}:A", follows, start_within=1.0)
+        register(bike.store, "worker", now=twins.now, lacks={gone: "work-A"})
+        own_server.stop()
+        for name, ask in QUESTIONS.items():
+            refuses = pytest.raises(Unreachable, match=f"^the shard {re.escape(shards[1].keys.prefix)} is missing: ")
+            with tolerate_missing() as missing, refuses if name in NEED_ALL else nullcontext():
+                ask(bike)
+            assert missing.keys() <= {shards[1].keys.prefix}, name
