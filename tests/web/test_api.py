@@ -453,6 +453,19 @@ def test_a_token_for_some_jobs_ties_none_to_others(bike, guarded):
     ):
         status, problem = api.ask("PUT", "/jobs/etl%2F1:A", body)
         assert (status, said in problem["detail"], bike.tell(JOB)["schedule"]) == (403, True, None)
+    bike.set("etl/9:A", "IN:300d", group_of="tag9")
+    bike.set("secret:G", "GROUP:tag9")
+    for body in ({"schedule": "IN:200d"}, {"schedule": "STOP"}, {"schedule": "NOW", "options": {"group-of": None}}):
+        status, problem = api.ask("PUT", "/jobs/etl%2F9:A", body)
+        assert (status, "in a group" in problem["detail"]) == (403, True)
+    assert bike.tell("secret:G")["follows_group"]["left"] == 1
+    for verb, left in (("pause", 1), ("resume", 1), ("run", 1), ("cancel", 0)):
+        assert api.ask("POST", f"/jobs/etl%2F9:A/{verb}")[0] == 200
+        assert bike.tell("secret:G")["follows_group"]["left"] == left, verb
+    # To set it again would put it into the group again.
+    assert api.ask("PUT", "/jobs/etl%2F9:A", {"schedule": "IN:200d"})[0] == 403
+    assert api.ask("DELETE", "/jobs/etl%2F9:A")[0] == 200
+    assert api.ask("PUT", "/jobs/etl%2F9:A", {"schedule": "IN:200d"})[0] == 201
     assert api.ask("PUT", "/jobs/etl%2F1:A", {"schedule": "AFTER:etl/2:A"})[0] == 201
     bike.set("secret:B", f"AFTER:{JOB}")
     assert "secret" not in json.dumps(api.ask("GET", "/jobs/etl%2F1:A")[1])

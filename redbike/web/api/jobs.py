@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from redbike.config.options import parse_options
 from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
 from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
@@ -13,6 +14,7 @@ from redbike.control.options import change_options
 from redbike.control.setter import Setter, read_since
 from redbike.errors import BadConfig, NoSuchJob, ServerError
 from redbike.loop.occurrences import JUST_BEFORE
+from redbike.loop.requests import GROUP_OF
 from redbike.queries.blackouts import make_remark
 from redbike.queries.closed import read_limits
 from redbike.queries.following.family import foresee_follower
@@ -130,8 +132,11 @@ def _check_ties(call: Call, schedule: Schedule, options: Mapping[str, Any]) -> N
     if not call.permit.jobs:
         return
     only = f"the token of {call.permit.name} is for some jobs only"
-    if options.get("group-of") is not None:
+    if options.get(GROUP_OF) is not None:
         raise Problem(403, f"{only}: it cannot put a job into a group")
+    [state] = call.site.bike.store.questions.inspect([call.jobid])
+    if state.member_of or GROUP_OF in parse_options(state.options):
+        raise Problem(403, f"{only}: it cannot set a job that is in a group")
     parents = schedule.parents if isinstance(schedule, After) else ()
     if foreign := [each for each in parents if not call.fits(each)]:
         raise Problem(403, f"{only}: none follows {name_parent(foreign[0])!r}")
