@@ -86,9 +86,9 @@ A command hears of its run by environment variables. Those that do not apply are
 - ``REDBIKE_BACKFILL``: the id of this occurrence, in a backfill.
 
 No part of a job id or of data becomes part of a command line, so a shell never reads one as code. The variables
-``REDBIKE_URL``, ``REDIS_URL``, ``REDBIKE_DISPATCHER_PING_URL``, ``REDBIKE_ALERT`` and ``REDBIKE_WEB_TOKEN`` are not
-passed on, as they may contain secrets. A command that calls ``redbike`` needs the URL in its ``env-file``, or in a
-config file: it starts no server of its own.
+``REDBIKE_URL``, ``REDIS_URL``, ``REDBIKE_ALERT``, ``REDBIKE_PING_URL``, ``REDBIKE_DISPATCHER_PING_URL`` and
+``REDBIKE_WEB_TOKEN`` are not passed on, as they may contain secrets. A command that calls ``redbike`` needs the URL in
+its ``env-file``, or in a config file: it starts no server of its own.
 
 - An exit status of ``success``, which is 0 by default: the run has succeeded.
 - Exit status 75 (``EX_TEMPFAIL``) with ``CONTINUE``: the run has succeeded, and the job is due again after

@@ -16,7 +16,11 @@ from redbike.text.printable import suggest
 DEFAULT_FILE = ".redbike.conf"
 VARIABLE = "REDBIKE_"  # what stands before the name of a setting in the environment
 # Variables that may have secrets: no process of a job or of an alert gets them.
-SECRETS = ("REDBIKE_URL", "REDIS_URL", "REDBIKE_DISPATCHER_PING_URL", "REDBIKE_WEB_TOKEN", "REDBIKE_ALERT")
+SECRETS = (
+    *("REDBIKE_URL", "REDIS_URL", "REDBIKE_DISPATCHER_PING_URL", "REDBIKE_WEB_TOKEN"),
+    "REDBIKE_ALERT",
+    *(f"{VARIABLE}{name.upper()}" for name, row in SETTINGS.items() if row.kind == "url"),
+)
 # What a command hears of its run: no file of commands and no crontab can set these, and nothing inherits them.
 OF_RUN = tuple(
     f"{VARIABLE}{name}"

@@ -71,8 +71,8 @@ def test_a_job_id_is_never_code(work, tmp_path, jobid):
 
 
 def test_the_environment_is_the_workers_and_the_files_but_not_the_urls(work, logged, monkeypatch):
-    urls = ("REDBIKE_URL", "REDIS_URL", "REDBIKE_DISPATCHER_PING_URL", "REDBIKE_WEB_TOKEN")
-    for name in (*urls, "INHERITED", "CHANGED", "REDBIKE_JOBID"):
+    urls = ("REDBIKE_URL", "REDIS_URL", "REDBIKE_DISPATCHER_PING_URL", "REDBIKE_PING_URL")
+    for name in (*urls, "REDBIKE_ALERT", "REDBIKE_WEB_TOKEN", "INHERITED", "CHANGED", "REDBIKE_JOBID"):
         monkeypatch.setenv(name, "redis://:secret@host")
     work("env", "env.CHANGED = a = b: $HOME %s\nenv.lower_1 =\nenv.EURO = €")
     lines = [line.removeprefix("x:A: ") for line in logged()]

@@ -67,7 +67,7 @@ def test_ids_are_unique_and_by_their_times():
 
 def test_a_record_is_what_it_was_made_of_without_what_belongs_to_a_terminal():
     env = {"A": "1", "TERM": "xterm", "DISPLAY": ":0", "SHELLOPTS": "x", "_": "/bin/x", "REDBIKE_URL": "redis://:x@y",
-           "REDBIKE_JOBID": "x", "REDBIKE_PREFIX": "mine"}  # fmt: skip
+           "REDBIKE_PING_URL": "https://x/y", "REDBIKE_JOBID": "x", "REDBIKE_PREFIX": "mine"}  # fmt: skip
     record = make_record(["ls", ""], "/tmp", env, 0o22)
     assert record == {
         "argv": ["ls", ""], "cwd": "/tmp", "env": {"A": "1", "REDBIKE_PREFIX": "mine"}, "umask": "0022"
