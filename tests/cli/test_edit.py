@@ -7,7 +7,9 @@ import re
 import shlex
 import signal
 import tempfile
+import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -249,6 +251,58 @@ def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(desk, bike,
     found = dict(bike.get_schedules())
     assert found == {"report:A": "@daily", "new:A": "@hourly", "paused:A": HOURLY}
     assert bike.tell("report:A")["options"]["retries"] == 3
+
+
+def start_blackout(bike, delay=1):
+    start = datetime.fromtimestamp(time.time() + delay, UTC)
+    bike.pause("own:A", every=f"DTSTART:{start:%Y%m%dT%H%M%SZ}\\nRRULE:FREQ=DAILY;COUNT=1", lasting="1h")
+
+
+def is_paused(bike, until=0.0):
+    return bike.tell("own:A").get("paused", {}).get("until", 0.0) > until
+
+
+@pytest.mark.parametrize(
+    ("before", "meanwhile", "status"),
+    [
+        (lambda bike: bike.pause("own:A", until=time.time() + 0.1), lambda bike: not is_paused(bike), 0),
+        (start_blackout, is_paused, 0),
+        (
+            lambda bike: (bike.pause("own:A", until=time.time() + 60), start_blackout(bike)),
+            lambda bike: is_paused(bike, time.time() + 600),
+            0,
+        ),
+        (
+            lambda bike: (start_blackout(bike), wait_until(lambda: bike.dispatch_due() or is_paused(bike))),
+            lambda bike: bike.resume("own:A"),
+            0,
+        ),
+        (lambda bike: bike.set("own:A", "NOW"), lambda bike: bike.work_one() or bike.tell("own:A")["runs"], 0),
+        (lambda bike: bike.pause("own:A", until=LATER), lambda bike: bike.resume("own:A"), 1),
+        (lambda bike: None, lambda bike: bike.pause("own:A"), 1),
+        (lambda bike: start_blackout(bike, 600), lambda bike: bike.resume("own:A", every=True), 1),
+    ],
+)
+def test_what_nobody_has_done_is_no_change_of_somebody_else(desk, bike, shell, monkeypatch, before, meanwhile, status):
+    bike.set("own:A", HOURLY)
+    before(bike)
+    desk.write(lambda rows: rows["own:A"].update(note="new"))
+
+    def edit_late(_, path):
+        wait_until(lambda: bike.dispatch_due() or meanwhile(bike))
+        found.append(bike.tell("own:A"))
+        path.write_text(desk.wanted.read_text())
+
+    desk.use("true")
+    monkeypatch.setattr("redbike.cli.edit._run_editor", edit_late)
+    found = list[dict[str, object]]()
+    done = shell.run("edit", "--yes")
+    assert (done.returncode, "somebody has changed it" in done.stderr) == (status, bool(status)), done.stderr
+    now = bike.tell("own:A")
+    assert now.get("options") == (None if status else {"note": "new"})
+    kept = ("schedule", "status", "paused", "blackouts", "next_run")
+    assert [now.get(name) for name in kept] == [found[0].get(name) for name in kept]
+    assert list(bike.fsck()) == []
 
 
 def test_a_job_whose_id_looks_like_a_comment_holds_up_nothing(desk, bike, shell):

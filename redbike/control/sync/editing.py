@@ -8,6 +8,7 @@ without a zone is in UTC in a cell, and in the zone of this host where a person 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from redbike.config.options import ALL_COLUMNS, BLACKOUT, COLUMNS, NO_CHANGES, PAUSED, SCHEDULE
 from redbike.config.settings import Settings
@@ -19,6 +20,8 @@ from redbike.control.sync.syncer import Syncer
 from redbike.errors import BadConfig
 from redbike.importers.rows import Row as FileRow
 from redbike.importers.rows import read_entry, read_rows
+from redbike.schedule.kinds import Stop
+from redbike.schedule.parser import is_one_off, parse_stored
 from redbike.store.enums import Difference
 from redbike.store.records import Membership
 from redbike.store.store import Store
@@ -106,6 +109,8 @@ def _compare(line: int, found: FileRow, before: Cells | None, edited: Edited) ->
 def _keep_stored(row: Row, was: Mapping[str, str], differs: set[str]) -> Row:
     """Return a row that leaves the schedules that nobody has touched as they are stored."""
     complete = {SCHEDULE} - differs
+    if PAUSED not in differs:
+        row = row._replace(pause=None)
     if BLACKOUT not in differs:
         return row._replace(blackout=None, complete=frozenset(complete))
     before = load_object(was[BLACKOUT])
@@ -132,7 +137,12 @@ class Editing:
     def find_conflicts(self, edited: Edited) -> dict[str, str]:
         """Return the jobs that are to stay as they are, each with the reason: mostly, somebody else has changed it."""
         now = {cells[0]: cells for cells in self._store.rows.list_all(filter(None, edited.jobids))}
-        changed = [jobid for jobid in edited.jobids if jobid and now.get(jobid) != self._exported.get(jobid)]
+        clock, rows = self._store.timeline.read_clock(), {row.jobid: row for row in edited.rows}
+        changed = [
+            jobid
+            for jobid in filter(None, edited.jobids)
+            if _has_changed(rows.get(jobid), self._exported.get(jobid), now.get(jobid), clock)
+        ]
         found = dict.fromkeys(changed, "somebody has changed it meanwhile")
         if found.keys() - self._exported.keys():
             # One that is to go may be the same as one that is new, which has a new id.
@@ -174,6 +184,35 @@ class Editing:
         ]
         gone = (Change(Difference.REMOVED, jobid, self._exported[jobid][1]) for jobid in edited.removed)
         return [*(each for each in changes if each.difference != Difference.UNCHANGED), *gone]
+
+
+def _has_changed(row: Row | None, exported: Cells | None, now: Cells | None, clock: float) -> bool:
+    """Tell whether somebody has changed a job; `row` is what is wanted of it, None to remove it."""
+    if exported is None or now is None:
+        return exported != now
+    # Cells that nobody has edited, or only emptied.
+    kept = {SCHEDULE: not row or SCHEDULE in row.complete, PAUSED: not row or not row.pause}
+    kept[BLACKOUT] = not row or not row.blackout
+    return any(
+        before != after and not (kept.get(name) and _changes_itself(name, before, after, clock))
+        for name, before, after in zip(ALL_COLUMNS, exported, now, strict=True)
+    )
+
+
+def _changes_itself(name: str, before: str, after: str, now: float) -> bool:
+    """Tell whether a cell is another one without anybody: by a run, by the end of a pause, or by a blackout."""
+    if name == SCHEDULE:
+        return after == Stop.text and is_one_off(before)
+    was, found = (load_object(text) or {} for text in (before, after))
+    if name == BLACKOUT:
+        return not found and parse_stored(was["every"]).next(now) is None
+    is_over = was.get("until") is not None and was["until"] <= now
+    return _find_pauser(was) == _find_pauser(found) or (is_over and _find_pauser(found) is None)
+
+
+def _find_pauser(pause: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Return who has paused a job, when and why; None for nobody, and for a blackout."""
+    return None if not pause or "every" in pause else (pause["since"], pause["by"], pause["reason"])
 
 
 def _add_detail(change: Change, edited: Edited) -> Change:

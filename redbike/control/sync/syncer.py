@@ -152,7 +152,7 @@ class Syncer:
             queue = queue_for(row.jobid)
             check_base(row.jobid, queue, row.changes)
             if SCHEDULE in row.complete and stored.schedule is not None:
-                schedule = parse_stored(str(row.schedule))
+                schedule = parse_stored(stored.schedule)
             else:
                 own = "UTC" if SCHEDULE in row.complete else zone
                 schedule = parse_to_set(row.schedule, own, row.jobid, now, self._settings)
