@@ -56,7 +56,7 @@ class Stream:
             await self._send(send, self._first)
             checked = time.monotonic()
             while not self._reader.is_over:
-                await self._send_news(send)
+                await self._send_news(send, checked + BEAT)
                 if time.monotonic() - checked >= BEAT:
                     checked = time.monotonic()
                     if not await self._may_go_on():
@@ -68,13 +68,13 @@ class Stream:
             leaving.cancel()
             self._leave()
 
-    async def _send_news(self, send: Send) -> None:
+    async def _send_news(self, send: Send, until: float) -> None:
         self._reader.news.clear()
         if message := self._take():
             await self._send(send, message)
             return
         try:
-            async with asyncio.timeout(BEAT):
+            async with asyncio.timeout(until - time.monotonic()):
                 await self._reader.news.wait()
         except TimeoutError:
             await self._send(send, self._beat())
