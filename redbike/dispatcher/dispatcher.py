@@ -34,7 +34,7 @@ from redbike.loop.loop import Loop
 from redbike.loop.pings import Pings, Switch
 from redbike.loop.policies import decide_lost, decide_suspect
 from redbike.loop.registration import Presence
-from redbike.loop.steps import log_enqueued
+from redbike.loop.steps import log_enqueued, log_lost
 from redbike.loop.timefile import Timefile
 from redbike.process import watchdog
 from redbike.store.namespace import PAGE, STEP, split
@@ -251,8 +251,7 @@ class Dispatcher:
             if answer.word == "ok":
                 if settings.ping_url and not run.backfill_of:
                     self._pings.end(run.jobid, settings.ping_url, next_state)
-                count = "which was one of several" if is_suspect else f"loss {run.losses + 1} in a row"
-                log.warning("%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, answer.detail)
+                log_lost(log, run, next_state, is_suspect, answer.detail)
 
     def _end_whole(self, store: Store, ended: list[EndedRun]) -> list[Answer]:
         (reply,) = self._pipeline.run([store.runs.pack_end(ended, whole=True)])

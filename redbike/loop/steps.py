@@ -1,7 +1,8 @@
 """A line in the log for each step of a job's life, at level ``debug``: it was set, enqueued, started.
 
 Whoever calls these asks first whether the level is on: a process that does not log them makes no text for them. The
-line of an ended run, at level ``info``, has the same fields; see `redbike.worker.run_log`.
+line of an ended run, at level ``info``, has the same fields; see `redbike.worker.run_log`. That of a lost run has them
+too, at a higher level.
 """
 
 import logging
@@ -10,7 +11,9 @@ from typing import Literal
 
 from redbike.schedule.moments import AWAITED
 from redbike.store.jobs import JobToSet
+from redbike.store.next_state import NextState
 from redbike.store.run import Run, format_key
+from redbike.store.runs import measure
 from redbike.store.timeline import DueJob
 
 Step = Literal["set", "enqueued", "started", "ended"]
@@ -38,6 +41,29 @@ def log_enqueued(log: logging.Logger, jobs: Iterable[DueJob]) -> None:
 def log_started(log: logging.Logger, run: Run) -> None:
     """Log that a run has begun."""
     _log(log, list_fields("started", run.jobid, run.queue, run.worker, run.key) | {"attempt": run.attempt})
+
+
+def list_ended_fields(run: Run, next_state: NextState, late: float, took: float, runs: int = 1) -> dict[str, object]:
+    """Return what the line of a run has that has ended, or that of some `runs` of a job, of which it is the last."""
+    return list_fields("ended", run.jobid, run.queue, run.worker, run.key) | {
+        "due": run.due,
+        "late": round(late, 6),
+        "took": round(took, 6),
+        "outcome": next_state.outcome,
+        "attempt": run.attempt,
+        "runs": runs,
+    }
+
+
+def log_lost(log: logging.Logger, run: Run, next_state: NextState, is_suspect: bool, place: str) -> None:
+    """Log that a run was lost: an error, or a warning if it is tried again. The job is at `place` now.
+
+    If it `is_suspect`, it was taken with others, and nobody knows which of them had begun.
+    """
+    count = "which was one of several" if is_suspect else f"loss {run.losses + 1} in a row"
+    level = logging.ERROR if next_state.failure else logging.WARNING
+    fields = list_ended_fields(run, next_state, *measure(run))
+    log.log(level, "%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, place, extra={"fields": fields})
 
 
 def _log(log: logging.Logger, fields: dict[str, object]) -> None:

@@ -16,7 +16,7 @@ import traceback
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 
-from redbike.loop.steps import list_fields
+from redbike.loop.steps import list_ended_fields
 from redbike.schedule.clock import format_length, format_took
 from redbike.store.next_state import Answer, EndedRun
 from redbike.store.runs import measure
@@ -112,15 +112,8 @@ def describe(ended: Sequence[EndedRun]) -> tuple[str, dict[str, object]]:
     each = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items())
     details = f": {each}" if len(outcomes) > 1 else ""
     others = f" ({len(ended):,} runs{details})" if len(ended) > 1 else ""
-    fields = list_fields("ended", run.jobid, run.queue, run.worker, run.key) | {
-        "due": run.due,
-        "late": round(late, 6),
-        "took": round(took, 6),
-        "outcome": next_state.outcome,
-        "attempt": run.attempt,
-        "runs": len(ended),
-    }
-    return f"{run.jobid}: {next_state.outcome} after {format_took(took)}{lateness}{tried}{others}", fields
+    text = f"{run.jobid}: {next_state.outcome} after {format_took(took)}{lateness}{tried}{others}"
+    return text, list_ended_fields(run, next_state, late, took, len(ended))
 
 
 class Tracebacks:

@@ -157,6 +157,22 @@ def test_runs_that_must_not_be_repeated_are_ended_by_one_script_too(store, sent,
     assert list(fsck(store)) == []
 
 
+@pytest.mark.parametrize(("policy", "level"), [("requeue", "WARNING"), ("reschedule", "ERROR"), ("stop", "ERROR")])
+def test_a_lost_run_has_a_line_with_the_fields_of_one_that_ended(store, caplog, policy, level):
+    [run] = take_together(store, ["0:A"])
+    dispatcher = Dispatcher(store, Settings(on_lost=policy))
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    dispatcher.close()
+    [record] = [each for each in caplog.records if hasattr(each, "fields")]
+    assert (record.levelname, "run tag was lost, loss 1 in a row" in record.getMessage()) == (level, True)
+    late = record.fields.pop("late")
+    assert late == pytest.approx(run.start - run.due, abs=1e-5)
+    assert record.fields == {
+        "event": "ended", "job": "0:A", "queue": "work-A", "worker": "", "key": run.key, "due": run.due,
+        "took": pytest.approx(LEASE, abs=5.0), "outcome": "lost", "attempt": 1, "runs": 1
+    }  # fmt: skip
+
+
 def move_to_another_tag(store, jobid):
     """Its list and its lease know nothing of that."""
     record = store.questions.inspect([jobid])[0].running
