@@ -52,8 +52,10 @@ def run_jobs(arguments: Arguments, config: Config) -> int:
 def _run_failed(bike: Redbike, arguments: Arguments, run: Run) -> None:
     pattern = arguments["<PATTERN>"]
     wanted = "*" if pattern is None else pattern
-    tag = arguments["--tag"]
-    failed = list(find_failed(bike.store.catalog, wanted, read_filter(tag)))
+    tag, tags = arguments["--tag"], read_filter(arguments["--tag"])
+    failed = list(find_failed(bike.store.catalog, wanted, tags))
+    if tags and not failed:
+        next(expand(bike.store.catalog, [], tags=tags))  # which refuses a tag that no job has
     if not arguments["--dry-run"]:
         tries = find_tries(bike.store, failed)
         failed = [jobid for jobid, _ in run(bike.store.noted_as(name_operator()), failed)]

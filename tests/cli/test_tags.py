@@ -88,6 +88,8 @@ def test_each_action_on_several_jobs_takes_a_tag_and_prints_them(bike, shell, co
         (("pause", "--tag=x,none", "p*"), 1, "no job with the tag 'none' or 'x' matches 'p*'"),
         (("cancel", "--tag=none", "bad:A"), 1, "no such job with the tag 'none': 'bad:A'"),
         (("unset", "--tag="), 2, "bad tag '': the name of a tag is needed"),
+        (("run", "--failed", "--tag=none"), 1, "no job has the tag 'none'"),
+        (("run", "--failed", "--tag=mail"), 0, "no job that has failed for good has the tag 'mail'"),
         (("run", "--failed", "--tag=a;b"), 2, "bad tag 'a;b': letters, digits"),
         (("jobs", "--tag=,"), 2, "bad tag ','"),
         (("set", "plain:A", "NOW", "--tags=a;b"), 2, "bad tags 'a;b': letters, digits and any of _.:/@+-"),
