@@ -29,6 +29,14 @@ class Failing(Quiet):
             raise ValueError(data["error"])
 
 
+class Giving(Failing):
+    """What it works has a result."""
+
+    def work(self, jobid, data):
+        super().work(jobid, data)
+        return "hush"
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _cheap_sites():
     """Templates are compiled once in this process, secrets made at once, and all is read, however slow a machine is."""

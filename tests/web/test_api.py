@@ -20,7 +20,7 @@ from tests.loops import beside
 from tests.verbs import Telling, stopping
 from tests.waiting import wait_until
 from tests.web.api import DOCUMENT, JOB, STREAM, Api, list_requests, make_token
-from tests.web.conftest import BASE, TestClient
+from tests.web.conftest import BASE, Giving, TestClient
 
 OPERATOR = "a-token-of-the-operator"
 REQUESTS = list_requests()
@@ -368,13 +368,23 @@ def test_a_time_that_looks_back_is_that_of_yesterday_if_it_is_to_come_today(bike
         assert f'name="since" value="{yesterday}"' in page.get(f"{path}?since={text}").text, path
 
 
-def test_a_secret_of_a_job_is_told_only_with_show_data(bike):
-    bike.set("secret:A", "EVERY:1h", data="hush", keep_result=True)
-    bike.set("broken:A", "NOW", data={"error": "hush"})
+def test_a_secret_of_a_job_is_told_only_with_show_data(client, prefix):
+    bike = Redbike(Giving("A:B"), prefix, client, on_error="stop")
+    bike.set("given:A", "NOW", keep_result=True)
+    bike.set("secret:A", "EVERY:1h", data="hush")
+    bike.set("broken:A", "NOW", data={"error": "no"})
     work(bike)
-    shown = [Api(app(bike, api=True, show_data=flag)) for flag in (True, False)]
-    for path, word in (("/jobs/secret:A", "hush"), ("/jobs/broken:A", "Traceback"), ("/failures", "Traceback")):
-        assert [word in json.dumps(each.ask("GET", path)[1]) for each in shown] == [True, False], path
+    shown = [Api(app(bike, api=True, write=True, show_data=flag)) for flag in (True, False)]
+    hourly, trace = {"schedule": "EVERY:1h"}, "Traceback"
+    for method, path, body, word in (
+        *(("GET", path, None, "hush") for path in ("/jobs/secret:A", "/jobs/given:A", "/jobs/given:A/runs", "/runs")),
+        *(("GET", path, None, trace) for path in ("/jobs/broken:A", "/failures")),
+        ("PUT", "/jobs/secret:A", hourly, "hush"),
+        ("PUT", "/jobs/given:A", hourly, "hush"),
+        ("PUT", "/jobs/broken:A", {"schedule": "STOP"}, trace),
+    ):
+        answers = [each.ask(method, path, body) for each in shown]
+        assert [(status, word in json.dumps(found)) for status, found in answers] == [(200, True), (200, False)], path
 
 
 # Who may ask

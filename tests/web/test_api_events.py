@@ -11,6 +11,7 @@ from redbike.web.api import events
 from redbike.web.api.events import Hub
 from redbike.web.keys import TRIES
 from tests.web.api import make_token
+from tests.web.conftest import Giving
 
 SECONDS = 60
 
@@ -60,6 +61,23 @@ def test_each_hears_what_is_for_it_and_all_of_one_thread(bike, noted):
     asyncio.run(check())
     assert len(calls) == 1
     assert calls[0](), "nobody listens any more"
+
+
+def test_no_data_and_no_result_are_heard(client, prefix):
+    bike = Redbike(Giving("A:B"), prefix, client, noted_as="me@here")
+    hub = Hub(lambda: [bike.store.events.listen])
+
+    async def check():
+        listener = hub.join(lambda jobid: True)
+        await hear(listener, b"event: listening\n")
+        await asyncio.to_thread(bike.set, "a:A", "NOW", data="hush", keep_result=True)
+        await asyncio.to_thread(bike.work_one)
+        heard = await hear(listener, b"event: run\n")
+        assert (b'"kind":"change"' in heard, b"hush" in heard) == (True, False)
+        hub.leave(listener)
+
+    asyncio.run(check())
+    assert bike.tell("a:A")["runs"][0]["result"] == "hush"
 
 
 def test_a_server_that_is_away_is_told_once_and_listened_to_again(bike, noted, monkeypatch):
