@@ -12,6 +12,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
@@ -103,6 +104,14 @@ class QueueLimits:
     at_once: int | None = None
     rate: tuple[int, int] | None = None  # so many jobs in so many seconds
     full_at: float = 0.0  # when the bucket has all of its tokens
+    last: tuple[float, float] | None = None  # the first and the last instant of the pause that ended last
+
+    def list_pauses(self) -> Iterator[tuple[float, float, float]]:
+        """When the pause that ended last began and ended, and its last instant; the same of the present one."""
+        if self.last:
+            yield *self.last, self.last[1]
+        if self.since is not None:
+            yield self.since, self.until, self.until - JUST_BEFORE
 
     def is_paused(self, now: float) -> bool:
         return self.since is not None and now < self.until
@@ -547,12 +556,24 @@ class Model:
             # What came due since the job was paused is for whoever resumes it.
             until = now if job.paused is None else job.paused
             end = self._after(job, job.schedule, due, until, until)
-            end = replace(end, due=now) if end.is_pause else end
+            paused = 0 if end.is_pause else self._count_paused(job, due, until)
+            end = replace(end, due=now) if end.is_pause else replace(end, missed=end.missed - paused)
+            job.skip("paused", paused)
             if job.queued is not None:
                 self._bury(jobid)
             self._go_on(job, end)
         job.skip("cancelled")
         return "cancelled"
+
+    def _count_paused(self, job: Job, due: float, until: float) -> int:
+        """How many came due after an occurrence of a job while its queue was paused, or everything."""
+        names = [job.queue, ""] if job.queued is not None else [""]
+        pauses = [each for name in names for each in self.queue_limits[name].list_pauses()]
+        if not pauses:
+            return 0
+        since, _, last = max(pauses, key=itemgetter(1))
+        after = due if job.tries.after is None else job.tries.after
+        return len(list(self._between(job.schedule, max(after, since), min(until, last))))
 
     def _go_on(self, job: Job, end: End) -> None:
         job.skip("missed", end.missed)
@@ -724,7 +745,8 @@ class Model:
     def open(self, now: float, name: str, resume: bool) -> bool:
         limits = self.queue_limits[name]
         was_paused = limits.since is not None
-        if resume or not limits.is_paused(now):
+        if was_paused and (resume or not limits.is_paused(now)):
+            limits.last = limits.since, now if limits.is_paused(now) else limits.until - JUST_BEFORE
             limits.since, limits.until = None, math.inf
         return was_paused
 

@@ -772,6 +772,9 @@ WORDS = {
     "cancel": ("cancel", {"jobid": "a:A"}),
     "pause": ("pause", {"jobid": "a:A", "delay": None}),
     "resume": ("resume", {"jobid": "a:A"}),
+    "close": ("pause_queue", {"name": "work-A", "delay": None}),
+    "close-all": ("pause_queue", {"name": "", "delay": 20.0}),
+    "open": ("open", {"name": "work-A", "resume": True}),
     "dispatch": ("dispatch", {"seen": 1, "homeless": None}),
     "homeless": ("dispatch", {"seen": 1, "homeless": "a:A"}),
     "one": ("limit", {"name": "work-A", "at_once": 1, "rate": None}),
@@ -815,6 +818,8 @@ set pause wait past, set pause wait due, set pause wait now, set pause wait set
 set take past now, set take past run, later pause run take past end, set take continue die
 set take past retry, set take pause past resume retry, set take run past retry, set take pause run past resume retry
 set take pause now resume end, set take pause run now resume end, set take pause long long overrun resume take
+past wait close long cancel take, past close long open long cancel, past close-all long long cancel
+past take retry close long dispatch cancel, past wait close long pause long cancel resume, now close cancel
 later pause unset, set take pause vanish, later long pause cancel resume, set take past cancel end
 one set b take take long lose take, both set b take take release take take, rate set b take take release take take
 set b take one take end take, set b stop one take, both set b take take free take, one set take end b take
