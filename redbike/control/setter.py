@@ -246,7 +246,7 @@ class Setter:
             if job.due is not None and not job.error and jobid not in bases:
                 for why in self._takers.explain(jobid, job.queue):
                     self._warn(f"{jobid}: {why}")
-        self._every_host.spread(bases)
+        self._every_host.spread(bases, {base for base in bases if requests[base].wants_run and not jobs[base].error})
 
     def _decide_again(
         self, requests: dict[str, Request], jobs: dict[str, JobToSet], refused: list[Refused], from_now: bool, step: int

@@ -10,7 +10,7 @@ When a worker is back, it is resumed. After a day it is unset.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,18 +19,19 @@ from redbike.config.settings import Settings
 from redbike.errors import NoSuchJob, RedbikeError, Unreachable
 from redbike.loop import resuming
 from redbike.loop.blackouts import copy_blackout
-from redbike.loop.host_jobs import find_jobs, list_present, say_taken
+from redbike.loop.host_jobs import NEW, find_jobs, list_present, say_limit, say_taken, would_begin
 from redbike.loop.requests import GROUP_OF, Request
 from redbike.loop.steps import log_set
-from redbike.schedule.kinds import At, Schedule
+from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.moments import format_utc
 from redbike.schedule.parser import find_inner, parse_stored
+from redbike.store.enums import Event
 from redbike.store.every_host import Hosts, HostStart, has_same_schedule, make_mark, make_revision, name_job
 from redbike.store.hosts import split_host
 from redbike.store.inspected import JobState
 from redbike.store.jobs import describe_waiting
 from redbike.store.processes import ProcessRecord
-from redbike.store.records import Pause, Status
+from redbike.store.records import Pause
 from redbike.store.store import Store
 from redbike.store.timeline import is_ahead
 from redbike.store.workers import KEPT
@@ -40,7 +41,6 @@ log = logging.getLogger("redbike")
 BY = "redbike"  # who pauses the jobs of hosts that are gone
 GONE = 90.0  # seconds without a worker after which a host is gone
 NOTED = 20.0  # seconds after which it is noted again that a host is there
-NEW = 60.0  # seconds after a base was set in which a one-off still runs that is past
 TRIES = 5  # for jobs that change meanwhile
 
 
@@ -64,6 +64,7 @@ class _Base:
     queue: str
     hosts: Mapping[str, float]  # when each was seen last
     present: frozenset[str]
+    anew: bool | None  # of those that have ended, all go on, or (False) what has stopped itself, or (None) none
     jobs: dict[str, JobState] = field(default_factory=dict)  # by host: those that there are
 
     @property
@@ -81,6 +82,14 @@ class _Base:
     def is_of(self, host: str) -> bool:
         """Tell whether the job of that name on this host is its own: somebody may have set one by hand."""
         return host in self.jobs and find_all_of(self.jobs[host].options)[0] == self.jobid
+
+    def is_revived(self, inner: Schedule, host: str) -> bool:
+        """Tell whether its job there has ended, and is to go on."""
+        job = self.jobs[host]
+        has_stopped = job.schedule == Stop.text != inner.text
+        if self.anew:
+            return has_stopped or job.has_event(Event.DIE)
+        return has_stopped and self.anew is False and not inner.runs_once
 
     def list_own(self) -> Iterator[tuple[str, JobState]]:
         """Yield its jobs with their hosts."""
@@ -109,7 +118,7 @@ class EveryHost:
             if others := find_jobs(self._store, base, present)[1]:
                 self._warn(f"{base}: {say_taken(base, others)}")
             if not present:
-                limit = _say_limit(find_inner(schedule), now)
+                limit = say_limit(find_inner(schedule), now)
                 self._warn(f"{base}: no worker works the queue {split_host(queue)[0]!r} on any host{limit}")
         return list(bases)
 
@@ -129,17 +138,18 @@ class EveryHost:
             if errors:
                 raise errors[0]
 
-    def spread(self, bases: Sequence[str]) -> None:
-        """Make the jobs of these bases what they say."""
-        if not bases:
-            return
-        workers = self._store.workers.list_working()
-        for base in bases:
-            self._spread(base, self._store.hosts.read(base), workers)
+    def spread(self, bases: Sequence[str], anew: Collection[str] = ()) -> None:
+        """Make the jobs of these bases what they say, also those that have stopped themselves.
 
-    def _spread(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord]) -> None:
+        Those of `anew` run again also where they have failed for good, or have had their only run.
+        """
+        workers = self._store.workers.list_working() if bases else ()
+        for base in bases:
+            self._spread(base, self._store.hosts.read(base), workers, base in anew)
+
+    def _spread(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord], anew: bool | None = None) -> None:
         for _ in range(TRIES):
-            base = self._read(jobid, known, workers)
+            base = self._read(jobid, known, workers, anew)
             if not base.queue:
                 return  # nobody knows it, so nobody knows of hosts either
             is_over = base.state.schedule is None
@@ -161,12 +171,12 @@ class EveryHost:
         # By a clock that was ahead, nobody knows when a host was there last.
         return is_ahead(seen, now) or (host in base.present and now - seen > NOTED)
 
-    def _read(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord]) -> _Base:
+    def _read(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord], anew: bool | None) -> _Base:
         [state] = self._store.questions.inspect([jobid], with_data=True)
         queue = split_host(self._store.name_queue(jobid))[0]
         present = list_present(queue, workers)
         hosts = dict(sorted({**known.seen, **dict.fromkeys(present, state.now)}.items()))
-        base = _Base(state, queue, hosts, present)
+        base = _Base(state, queue, hosts, present, anew)
         found = self._store.questions.inspect([name_job(jobid, host) for host in hosts]) if hosts else []
         base.jobs = {host: each for host, each in zip(hosts, found, strict=True) if each.schedule is not None}
         return base
@@ -215,7 +225,8 @@ class EveryHost:
     def _is_wanted(self, base: _Base, inner: Schedule, host: str) -> bool:
         """Tell whether a job is to be set on a host."""
         if host in base.jobs:
-            return base.is_of(host) and find_all_of(base.jobs[host].options)[1] != base.revision
+            is_old = find_all_of(base.jobs[host].options)[1] != base.revision
+            return base.is_of(host) and (is_old or base.is_revived(inner, host))
         return host in base.present and would_begin(base.state, inner)
 
     def _make_request(self, base: _Base, inner: Schedule, host: str) -> HostRequest:
@@ -224,7 +235,8 @@ class EveryHost:
         own.pop(GROUP_OF, None)
         queue = self._store.queue_for(jobid)
         stays = False
-        if known and inner.runs_once and has_same_schedule(find_all_of(known.options)[1], base.revision):
+        is_kept = known and inner.runs_once and not base.is_revived(inner, host)
+        if known and is_kept and has_same_schedule(find_all_of(known.options)[1], base.revision):
             # It may have had its run, and must not run again because its options are others.
             inner, stays = parse_stored(known.schedule or ""), True
         start, since, is_given = HostStart.parse(base.state.options), now, False
@@ -266,32 +278,3 @@ class EveryHost:
         given = pause.to_dict()
         by, reason = given["by"] or "", given["reason"] or ""
         self._store.pauses.pause([jobid], given["until"], by, reason, given["since"], of_base=True)
-
-
-def would_begin(base: JobState, inner: Schedule) -> bool:
-    """Tell whether a host that comes now gets a job of a base; `inner` is the schedule that it would have."""
-    if inner.never_runs:
-        return False
-    is_new = inner.runs_once and base.now - _find_set_at(base) < NEW
-    return is_new or (inner.is_immediate and not inner.runs_once) or inner.next(base.now) is not None
-
-
-def _say_limit(inner: Schedule | None, now: float) -> str:
-    """Return in words until when a one-off begins on a host that comes; "" for what goes on."""
-    if inner is None or not inner.runs_once:
-        return ""
-    return f"; it runs only on hosts that have one {'within a minute' if inner.next(now) is None else 'by its time'}"
-
-
-def explain_missed(base: JobState, began: str) -> str:
-    """Return that a one-off base has run on no host, and why; "" for any other. `began` is that of its `Hosts`."""
-    inner = find_inner(base.schedule)
-    if inner is None or not inner.runs_once or base.schedule == began or would_begin(base, inner):
-        return ""
-    due = inner.instant if isinstance(inner, At) else _find_set_at(base)
-    return f"ran on no host: its time was {format_utc(int(due))}, and it had a job on none; set it again, or unset it"
-
-
-def _find_set_at(state: JobState) -> float:
-    status = Status.parse(state.status)
-    return status.time if status else 0.0

@@ -1,4 +1,4 @@
-"""Which jobs a base has on its hosts, and what keeps it from others: see `redbike.loop.every_host`."""
+"""Which jobs a base has on its hosts, when, and what keeps it from others: see `redbike.loop.every_host`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -6,14 +6,19 @@ from contextlib import suppress
 from redbike.config.options import find_all_of
 from redbike.config.settings import HOST_NAME
 from redbike.errors import BadJobId, RedbikeError
-from redbike.schedule.moments import join_words
+from redbike.schedule.kinds import At, Schedule
+from redbike.schedule.moments import format_utc, join_words
+from redbike.schedule.parser import find_inner
 from redbike.store.every_host import is_base, name_job
 from redbike.store.hosts import EVERY, split_host
+from redbike.store.inspected import JobState
 from redbike.store.names import check_known_jobid
 from redbike.store.processes import ProcessRecord, find_worked
+from redbike.store.records import Status
 from redbike.store.store import Store
 from redbike.text.printable import cut
 
+NEW = 60.0  # seconds after a base was set in which a one-off still runs that is past
 MOST_NAMED = 5  # jobs in a sentence
 
 
@@ -110,3 +115,32 @@ def list_others(store: Store, jobids: Sequence[str]) -> list[str]:
     """Return the jobs on hosts of those of `jobids` that are for every host, without those that are among `jobids`."""
     known = {*jobids} if (bases := list(filter(is_base, jobids))) else set()
     return [each for each in list_on_hosts(store, bases) if each not in known]
+
+
+def would_begin(base: JobState, inner: Schedule) -> bool:
+    """Tell whether a host that comes now gets a job of a base; `inner` is the schedule that it would have."""
+    if inner.never_runs:
+        return False
+    is_new = inner.runs_once and base.now - _find_set_at(base) < NEW
+    return is_new or (inner.is_immediate and not inner.runs_once) or inner.next(base.now) is not None
+
+
+def say_limit(inner: Schedule | None, now: float) -> str:
+    """Return in words until when a one-off begins on a host that comes; "" for what goes on."""
+    if inner is None or not inner.runs_once:
+        return ""
+    return f"; it runs only on hosts that have one {'within a minute' if inner.next(now) is None else 'by its time'}"
+
+
+def explain_missed(base: JobState, began: str) -> str:
+    """Return that a one-off base has run on no host, and why; "" for any other. `began` is that of its `Hosts`."""
+    inner = find_inner(base.schedule)
+    if inner is None or not inner.runs_once or base.schedule == began or would_begin(base, inner):
+        return ""
+    due = inner.instant if isinstance(inner, At) else _find_set_at(base)
+    return f"ran on no host: its time was {format_utc(int(due))}, and it had a job on none; set it again, or unset it"
+
+
+def _find_set_at(state: JobState) -> float:
+    status = Status.parse(state.status)
+    return status.time if status else 0.0

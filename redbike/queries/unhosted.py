@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from redbike.config.options import find_all_of
-from redbike.loop.every_host import GONE, explain_missed, would_begin
-from redbike.loop.host_jobs import say_taken
+from redbike.loop.every_host import GONE
+from redbike.loop.host_jobs import explain_missed, say_taken, would_begin
 from redbike.schedule.parser import find_inner
 from redbike.store.every_host import Hosts, name_job
 from redbike.store.hosts import split_host

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from redbike import BadConfig, BadJobId, BadSchedule, Jobs, NoResult, NoSuchJob, Redbike, RoundRobin
+from redbike import BadConfig, BadJobId, BadSchedule, Jobs, NoResult, NoSuchJob, Redbike, RoundRobin, StopWork
 from redbike.loop.every_host import BY, GONE, EveryHost
 from redbike.loop.registration import MOST_QUEUES, shorten, sum_others
 from redbike.queries.check.jobs import JobsCheck
@@ -154,6 +154,61 @@ def test_set_and_unset_of_the_base(farm):
     assert farm.show() == {}
     farm.spread(later=100)
     assert farm.store.hosts.read_all() == {}
+
+
+class Ending(Quiet):
+    """Its first run on each host fails, or stops its job."""
+
+    def __init__(self, error):
+        super().__init__("A")
+        self.error = error
+
+    def work(self, jobid):
+        if jobid not in self.worked:
+            super().work(jobid)
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "revived"),
+    [
+        (ValueError(), "EVERY:1h@0", {"set"}),
+        (StopWork(), "EVERY:1h@0", {"set", "set_many", "load"}),
+        (StopWork(), "AT:1000000000", {"set"}),
+        (ValueError(), "AT:1000000000", {"set"}),
+    ],
+)
+@pytest.mark.parametrize("way", ["set", "set_many", "load", "another host", "a restart"])
+def test_what_has_ended_on_a_host_goes_on_when_the_base_is_set(farm, error, text, revived, way):
+    bike, plain = farm.bike, "plain:A"
+    worker = Redbike(Ending(error), bike.prefix, bike.redis, host="web1")
+
+    def show():
+        return [(bike.tell(each)["schedule"], bike.tell(each)["status"][:3]) for each in (plain, FIRST, SECOND)]
+
+    ways = {
+        "set": lambda: [bike.set(each, text) for each in (plain, BASE)],
+        "set_many": lambda: list(bike.set_many([(plain, text), (BASE, text)])),
+        "load": lambda: bike.sync([(plain, text), (BASE, text)]),
+        "another host": lambda: farm.spread(later=100, here=["web3"]),
+        "a restart": lambda: (farm.leave("web1"), farm.spread(later=1, here=["web1"])),
+    }
+    ways["load"]()
+    bike.run(plain, FIRST)
+    while worker.work_one():
+        pass
+    before = show()
+    assert before[0] == before[1]
+    ways[way]()
+    after = show()
+    assert after[2] == before[2]
+    if way in revived:
+        assert after[0] == after[1] != before[1]
+    else:
+        assert after[1] == before[1]
+    # Only once.
+    farm.spread(later=10)
+    assert show()[1:] == after[1:]
 
 
 def test_a_new_host_has_the_next_occurrence_and_a_host_of_another_queue_none(farm):

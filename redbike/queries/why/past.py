@@ -8,7 +8,7 @@ from functools import partial
 from redbike.config.settings import Settings
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.loop.blackouts import describe_name
-from redbike.loop.every_host import explain_missed
+from redbike.loop.host_jobs import explain_missed
 from redbike.queries.blackouts import find_for, read_blackouts, warn_of
 from redbike.queries.closed import describe_closed, list_paused
 from redbike.queries.following.family import Family, list_due_times
