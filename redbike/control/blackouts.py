@@ -9,7 +9,7 @@ from redbike.control.operator import check_reason, name_operator
 from redbike.errors import BadConfig, BadSchedule, quoted
 from redbike.importers.rows import WantedBlackout
 from redbike.loop.blackouts import begin_named
-from redbike.loop.host_jobs import list_others
+from redbike.loop.host_jobs import check_alone, list_others, name_bases
 from redbike.loop.resuming import resume
 from redbike.schedule.clock import format_length
 from redbike.schedule.moments import parse_duration
@@ -137,7 +137,16 @@ def set_for_jobs(store: Store, jobids: Sequence[str], blackout: Blackout, settin
 
 
 def end_for_jobs(store: Store, jobids: Sequence[str], settings: Settings) -> list[Steered]:
-    """`end_blackout` for jobs."""
+    """`end_blackout` for jobs.
+
+    Raise `BadJobId` for the job of one host that has the blackout of its base: that stays, and would pause it again.
+    """
+    bases = name_bases(jobids)
+    names = [f"{OF_JOB}{each}" for each in (*bases, *dict.fromkeys(bases.values()))]
+    found = store.blackouts.read(names) if names else {}
+    texts = {name.removeprefix(OF_JOB): blackout.format() for name, blackout in found.items()}
+    shared = {jobid: base for jobid, base in bases.items() if jobid in texts and texts[jobid] == texts.get(base)}
+    check_alone(store, shared, "has that blackout, so end it there")
     jobids = [*list_others(store, jobids), *jobids]
     words = end_blackout(store, [f"{OF_JOB}{jobid}" for jobid in jobids], settings) if jobids else []
     return [Steered(*each) for each in zip(jobids, words, strict=True)]

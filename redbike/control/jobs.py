@@ -7,13 +7,11 @@ from redbike.control.operator import name_operator
 from redbike.control.setter import Setter
 from redbike.errors import BadJobId
 from redbike.loop import resuming
-from redbike.loop.host_jobs import find_own, list_on_hosts, list_others
+from redbike.loop.host_jobs import check_alone, list_on_hosts, list_others, name_bases
 from redbike.loop.outlook import find_queue_pause, list_holds
 from redbike.loop.requests import compute_cancellation
 from redbike.store.catalog import Catalog
 from redbike.store.enums import Event
-from redbike.store.every_host import is_base, name_job
-from redbike.store.hosts import EVERY, split_host
 from redbike.store.inspected import JobState
 from redbike.store.jobs import Cancellation
 from redbike.store.namespace import PAGE, STEP, split
@@ -77,11 +75,9 @@ def resume_jobs(store: Store, jobids: Sequence[str], settings: Settings) -> list
 
     Raise `BadJobId` for the job of one host if its base stays paused: a dispatcher would pause it again.
     """
-    bases = {each: name_job(each, EVERY) for each in jobids if split_host(each)[1] and not is_base(each)}
-    asked = [base for base in dict.fromkeys(bases.values()) if base not in jobids]
-    for base in store.questions.read_pauses(asked) if asked else ():
-        if own := next((each for each in find_own(store, base) if bases.get(each) == base), None):
-            raise BadJobId(f"bad job id {own!r}: its base {base} is paused, so resume that")
+    bases = name_bases(jobids)
+    paused = store.questions.read_pauses([*dict.fromkeys(bases.values())]) if bases else {}
+    check_alone(store, {jobid: base for jobid, base in bases.items() if base in paused}, "is paused, so resume that")
     # The base last: if this is cut off, whoever repeats it does all.
     jobids = [*list_others(store, jobids), *jobids]
     return [Steered(*each) for each in zip(jobids, resuming.resume(store, settings, jobids), strict=True)]

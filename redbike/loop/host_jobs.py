@@ -1,6 +1,6 @@
 """Which jobs a base has on its hosts, when, and what keeps it from others: see `redbike.loop.every_host`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from redbike.config.options import find_all_of
@@ -56,6 +56,20 @@ def check_unset(store: Store, jobid: str) -> None:
         base = find_all_of(store.questions.inspect([jobid])[0].options)[0]
         if base and store.catalog.has_job(base):
             raise BadJobId(f"bad job id {jobid!r}: Redbike sets it for {base!r}, on one host; unset {base!r}")
+
+
+def name_bases(jobids: Collection[str]) -> dict[str, str]:
+    """Return those of `jobids` that name a host with what may be their base, if that is not among `jobids`."""
+    named = {each: name_job(each, EVERY) for each in jobids if split_host(each)[1] and not is_base(each)}
+    others = {*named.values()}.difference(jobids) if named else ()
+    return {jobid: base for jobid, base in named.items() if base in others}
+
+
+def check_alone(store: Store, bases: Mapping[str, str], why: str) -> None:
+    """Raise `BadJobId` for the first one that is the job on one host of a base, of which `why` tells."""
+    for base in dict.fromkeys(bases.values()):
+        if own := next((each for each in find_own(store, base) if bases.get(each) == base), None):
+            raise BadJobId(f"bad job id {own!r}: its base {base} {why}")
 
 
 def say_taken(base: str, others: Sequence[str]) -> str:

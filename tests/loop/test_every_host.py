@@ -429,7 +429,14 @@ def test_a_blackout_of_the_base(farm):
     states = farm.store.blackouts.inspect([f"job:{jobid}" for jobid in (BASE, *farm.show())])
     assert [(each.record, each.timer) for each in states] == [(states[0].record, states[0].timer)] * 4
     assert states[0].record
+    said = f"^bad job id '{FIRST}': its base {BASE} has that blackout, so end it there$"
+    with pytest.raises(BadJobId, match=said):
+        farm.bike.resume(FIRST, every=True)
     assert {word for _, word in farm.bike.resume(BASE, every=True)} == {"ended"}
+    # One of its own ends alone.
+    for jobid, hour in ((FIRST, 3), (BASE, 4), (FIRST, 5)):
+        farm.bike.pause(jobid, every=f"0 {hour} * * *", lasting="1h")
+    assert farm.bike.resume(FIRST, every=True) == [(FIRST, "ended")]
 
 
 def list_next(bike):
