@@ -6,7 +6,7 @@ once. Which job is of which base, and as which revision of that, is stored with 
 compares these. So what was computed from an older base does not undo what somebody has set meanwhile.
 
 A host on which no worker is any more is *gone*: its job is paused, with the reason. So it is neither late nor overdue.
-When a worker is back, it is resumed. After a day it is unset.
+When a worker is back, it is resumed, unless somebody has paused it meanwhile. After a day it is unset.
 """
 
 import logging

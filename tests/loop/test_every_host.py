@@ -392,6 +392,47 @@ def test_what_somebody_has_paused_stays_so(farm):
     assert farm.bike.tell(SECOND)["paused"]["reason"] == "mine"
 
 
+def pause_until(farm, jobid):
+    return farm.bike.pause(jobid, until=farm.now + 3600, reason="mine")
+
+
+def begin_blackout(farm, jobid):
+    """Set a blackout that has been on for a minute."""
+    every = f"EVERY:1d@{farm.bike.store.timeline.read_clock() - 86400 - 60:.0f}"
+    return farm.bike.pause(jobid, every=every, lasting="1h", reason="mine")
+
+
+@pytest.mark.parametrize("jobid", [SECOND, BASE])
+@pytest.mark.parametrize(
+    "hold", [lambda farm, jobid: farm.bike.pause(jobid, reason="mine"), pause_until, begin_blackout]
+)
+def test_what_somebody_pauses_while_its_host_is_gone_stays_so(farm, hold, jobid):
+    farm.bike.set(BASE, "EVERY:1h")
+    farm.leave("web2")
+    farm.spread(later=2 * GONE, here=["web1"])
+    assert "no worker" in farm.bike.tell(SECOND)["paused"]["reason"]
+    assert (SECOND, "unchanged") not in hold(farm, jobid)
+    told = farm.bike.tell(SECOND)["paused"]
+    assert told["reason"] == "mine"
+    for _ in range(2):
+        farm.spread(later=60, here=["web1", "web2"])
+        assert farm.bike.tell(SECOND)["paused"] == told
+    farm.bike.resume(jobid)
+    assert "paused" not in farm.bike.tell(SECOND)
+
+
+def test_a_host_that_is_still_gone_when_somebody_resumes_it_is_paused_again(farm):
+    farm.bike.set(BASE, "EVERY:1h")
+    farm.leave("web2")
+    farm.spread(later=2 * GONE, here=["web1"])
+    farm.bike.pause(SECOND, reason="mine")
+    farm.bike.resume(SECOND)
+    farm.spread(later=10)
+    assert "no worker" in farm.bike.tell(SECOND)["paused"]["reason"]
+    farm.spread(later=60, here=["web1", "web2"])
+    assert "paused" not in farm.bike.tell(SECOND)
+
+
 def test_pause_and_resume_of_the_base(farm):
     farm.bike.set(BASE, "EVERY:1h")
     assert [each.jobid for each in farm.bike.pause(BASE, reason="holiday")] == [BASE, FIRST, SECOND]

@@ -11,3 +11,5 @@ local function hold_waiting(job, pause, entry, score)
 end
 -- Whether a pause is that of a blackout, of which its note tells.
 local function is_of_blackout(pause) return object_of(pause.note).every ~= nil end
+-- Whether Redbike has paused a job as its host is gone, see every_host.py.
+local function is_of_gone(pause) return object_of(pause.note).by == 'redbike' end

@@ -2,7 +2,8 @@
 -- begin: a blackout begins: the job, the queue or everything is paused until it ends, and its timer
 --        is that of the next one. A pause by hand that ends earlier goes on until then, and has its
 --        own end again if no blackout is on; any other stays. The pause of another blackout, whose
---        place this one has taken, ends with this one; or now, if this one is not on.
+--        place this one has taken, ends with this one; or now, if this one is not on. That of a
+--        host that is gone gives way.
 -- keys   schedules, timeline, queued, blackouts, pauses, queue_limits, timers, _write
 -- given  name: job:ID, queue:NAME, or queue: for everything; queues: of a job its own, or the
 --        queue; record, at: the blackout and the time of its timer, as they were found; next: when
@@ -24,11 +25,11 @@ end
 
 local function change_job(found)
   local kept, ending = object_of(found.note), tonumber(found.till) or math.huge
-  local of_blackout, before = kept.every ~= nil, tonumber(kept.own_end)
-  local ends, own = end_beside(given.till, ending, before, of_blackout)
-  if ends == ending and own == before and not of_blackout then return 'unchanged' end
+  local gives_way, before = kept.every or till and is_of_gone(found), tonumber(kept.own_end)
+  local ends, own = end_beside(given.till, ending, before, gives_way)
+  if ends == ending and own == before and not gives_way then return 'unchanged' end
   kept.own_end = own and stamp(own)
-  local note = not of_blackout and cjson.encode(kept) or given.note or found.note
+  local note = not gives_way and cjson.encode(kept) or given.note or found.note
   wake_dispatcher(timers, ends)
   change('ZADD', timers, {stamp(ends), 'job:' .. job})
   hold(job, {since = found.since, till = stamp(ends), note = note}, found.due)

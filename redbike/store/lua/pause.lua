@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- pause: timeline or queue → held, for each job; a run in flight goes on, and what follows it is
---        held then. It takes the place of the pause of a blackout that would end earlier.
+--        held then. It takes the place of the pause of a blackout that would end earlier, and of
+--        that of a host that is gone.
 -- keys   schedules, timeline, queued, pauses, timers, _write
 -- given  jobs, none of which is there twice; ends: when their pauses end by themselves, or none;
 --        since: when they began, if that is not now; note: JSON of who and why; queues: their own
@@ -15,14 +16,15 @@ local pause = {
   note = given.note
 }
 
-local function outlasts(found)  -- whether this is the pause of a blackout that ends earlier
+local function gives_way(found)
+  if is_of_gone(found) then return not is_of_gone(pause) end
   local till = tonumber(found.till)
   return till and is_of_blackout(found) and (not given.ends or given.ends > till)
 end
 
 local function place(job, entry, score, found)
   local _, home = waiting_of(entry)
-  if found and not outlasts(found) then return 'unchanged' end
+  if found and not gives_way(found) then return 'unchanged' end
   if not found and home and not queue[home] then return 'elsewhere ' .. home end
   local held = found and found.due
   if found then
