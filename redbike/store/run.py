@@ -132,8 +132,9 @@ class Run:
     def scheduled_by(self) -> Any:
         """Who had set its job, or ordered this run, last before it started: a `LogEntry`, with ``who`` and ``action``.
 
-        It is read from the log, in one request, each time it is asked for. None where the log does not know: it has no
-        changes by programs without ``noted_as``. In a coroutine it is awaited, as `saved` is. Raise as `saved` does.
+        It is read from the log, in a request or two, each time it is asked for. None where the log does not know: it
+        has no changes by programs without ``noted_as``. In a coroutine it is awaited, as `saved` is, and raises the
+        same.
         """
         return self._find_saver().find_order(self)
 

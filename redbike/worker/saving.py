@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from redbike.config.options import format_json
+from redbike.config.options import find_all_of, format_json
 from redbike.errors import BadConfig
 from redbike.loop.loop import Loop
 from redbike.process.signals import interrupts_caller
@@ -70,9 +70,13 @@ class RunSaver:
         return load_json(run.saved_text)
 
     def _find_order(self, run: Run) -> LogEntry | None:
-        find = self._changes.find_order
-        order = run.base, run.due, run.start, bool(run.backfill_of)
-        return self._loop.retry_until_up(lambda _: find(*order), patience=LEASE)
+        def find(jobid: str) -> LogEntry | None:
+            order = jobid, run.due, run.start, bool(run.backfill_of)
+            return self._loop.retry_until_up(lambda _: self._changes.find_order(*order), patience=LEASE)
+
+        # The job on one host is set with its base, which may be in another shard.
+        found = map(find, filter(None, (run.base, find_all_of(run.options)[0])))
+        return max(filter(None, found), key=lambda entry: entry.time, default=None)
 
 
 def _call_or_start(threads: ThreadPoolExecutor, function: Callable[[], Any]) -> Any:

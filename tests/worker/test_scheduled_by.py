@@ -94,6 +94,35 @@ def test_of_a_backfill_it_is_whoever_has_begun_it(bike, people):
     assert [(order.who, order.action) for order in found] == [("bob@there", "backfill")]
 
 
+@pytest.mark.parametrize("shards", [1, 4])
+def test_on_a_host_it_is_whoever_set_the_base_or_ordered_the_run_there(client, prefix, shards):
+    ann, bob, program, worker = (
+        Redbike(Doing("A"), prefix, client, noted_as=name, shards=shards, host="web1")
+        for name in ("ann@here", "bob@there", None, None)
+    )
+    base, jobid, found = "clean:A@all", "clean:A@web1", []
+    worker.worker.acts[jobid] = lambda: found.append(current_run().scheduled_by)
+
+    def ask():
+        found.clear()
+        assert worker.work_one() == jobid
+        [order] = found
+        return order and (order.who, order.action, order.jobid)
+
+    record = '{"kind": "worker", "host": "web1", "pid": 1, "queues": ["work-A"], "version": "1", "for_host": true}'
+    worker.store.workers.register("web1xxxx", record)
+    bob.set("clean:A@web11", "STOP")
+    ann.set(base, "NOW")
+    assert ask() == ("ann@here", "set", base)
+    ann.unset(base)
+    program.set(base, "NOW")
+    assert ask() is None
+    ann.set(base, YEARS)
+    for ordered in (base, jobid):
+        bob.run(ordered)
+        assert ask() == ("bob@there", "run", jobid)
+
+
 def test_damaged_entries_and_names_within_others_are_passed_over(asked, people, client):
     ann, bob, _ = people
     ann.set(JOB, "NOW")
