@@ -44,16 +44,20 @@ class HostQueues:
         """Note that a queue is used: it has a token."""
         self._used.add(queue)
 
+    def list_own(self, names: Iterable[str]) -> list[str]:
+        """Return the queues for the host beside these ones, whether or not they were used."""
+        return [name_host_queue(name, self.host) for name in dict.fromkeys(names) if has_host_queue(name, self.host)]
+
     def list_awaited(self, names: Iterable[str]) -> list[str]:
         """Return the first queues for the host beside these ones that were never used, as far as is known."""
         return self._list_unused(names)[:MOST]
 
     def _list_unused(self, names: Iterable[str]) -> list[str]:
-        return [name for name in self._list_own(names) if name not in self._used]
+        return [name for name in self.list_own(names) if name not in self._used]
 
     def add(self, names: list[str]) -> list[str]:
         """Return the queues with those for the host, if they were used; each behind the one that it belongs to."""
-        used = self._used.intersection(self._list_own(names)) if self._used else ()
+        used = self._used.intersection(self.list_own(names)) if self._used else ()
         if not used:
             return names
         pairs = ((name, name_host_queue(name, self.host)) for name in names)
@@ -62,6 +66,3 @@ class HostQueues:
     def find_base(self, name: str) -> str:
         """Return the queue that a worker class knows: that beside which this one is for the host, or itself."""
         return split_host(name)[0] if name in self._used else name
-
-    def _list_own(self, names: Iterable[str]) -> list[str]:
-        return [name_host_queue(name, self.host) for name in dict.fromkeys(names) if has_host_queue(name, self.host)]

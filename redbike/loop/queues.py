@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -70,6 +70,10 @@ class Queues:
     def names(self) -> list[str]:
         """Return the queues, each once."""
         return list(self._timeouts)
+
+    def list_for_host(self) -> list[str]:
+        """Return the queues for the host, also those that were never used."""
+        return self._hosts.list_own(self._own) if self._hosts else []
 
     def list_awaited(self) -> list[str]:
         """Return the queues for whose tokens to wait: also some of those for the host that were never used."""
@@ -176,8 +180,10 @@ class Queues:
         return float(seconds)
 
 
-def apply_limits(store: Store, worker: Any, names: Collection[str]) -> None:
+def apply_limits(store: Store, worker: Any, names: Collection[str], for_host: Iterable[str] = ()) -> None:
     """Set the limits of the queues `names`, as ``limits()`` of `worker` says, unless an operator has set others.
+
+    It works those that are `for_host`, too.
 
     Without that method, those stay that other worker classes of these queues have set. Log those of other queues. Raise
     `BadConfig` if ``limits()`` fails or returns anything but limits.
@@ -186,11 +192,12 @@ def apply_limits(store: Store, worker: Any, names: Collection[str]) -> None:
         return
     wanted = _find_queues(store, worker, read_limits(worker))
     kept = {limits.queue for limits in store.queue_limits.list_all()}
-    for name in {*wanted, *kept.intersection(names)}:
+    worked = {*names, *for_host}
+    for name in {*wanted, *(kept & worked)}:
         limit = wanted.get(name, Limit())
         store.queue_limits.limit(name, limit.at_once or False, parse_rate(limit.rate) or False, by_code=True)
     for name in wanted:
-        if name not in names:
+        if name not in worked:
             log.warning("limits() names the queue %r, which this worker does not work: %s", name, ", ".join(names))
 
 

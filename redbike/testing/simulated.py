@@ -55,7 +55,7 @@ class SimulatedWorker(Worker):
         self.heartbeat = _Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
         self.ran: Run | None = None  # the last one
         next(self.queues.polls())
-        apply_limits(store, worker, self.queues.names())
+        apply_limits(store, worker, self.queues.names(), self.queues.list_for_host())
 
     def look_for_host(self) -> None:
         """Ask again, when the next job is taken, which queues of the host are used by now."""

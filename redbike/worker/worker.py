@@ -140,7 +140,7 @@ class Worker:
             threading.Thread(target=self._retry_limits, name="redbike-limits", daemon=True).start()
 
     def _set_limits(self) -> None:
-        apply_limits(self.store, self.worker, self.queues.names())
+        apply_limits(self.store, self.worker, self.queues.names(), self.queues.list_for_host())
 
     def _retry_limits(self) -> None:
         """Set the limits as soon as all shards answer."""

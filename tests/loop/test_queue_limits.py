@@ -93,6 +93,17 @@ def test_the_limits_of_a_worker_class_are_set_when_a_worker_starts(store):
         assert store.queue_limits.read(QUEUE) == QueueLimits(QUEUE, at_once=3, rate="9/m")
 
 
+def test_a_worker_works_the_queues_for_its_host(store, caplog):
+    """A limit of one is set, and taken back, before a job of it was ever set."""
+    own, other = f"{QUEUE}@web1", f"{QUEUE}@web2"
+    limits = {"A@web1": Limit(at_once=2), "A@web2": Limit(at_once=4)}
+    for wanted, left in ((limits, {own: 2, other: 4}), ({}, {other: 4})):
+        with beside(store, Worker(store, Limited(wanted), Settings(host="web1")).work):
+            wait_until(lambda left=left: {each.queue: each.at_once for each in store.queue_limits.list_all()} == left)
+    said = f"limits() names the queue {other!r}, which this worker does not work: {QUEUE}"
+    assert [each for each in caplog.messages if "limits()" in each] == [said]
+
+
 def test_limits_name_queues_as_the_command_line_does(store):
     handler = Limited({"A": Limit(at_once=3)})
     apply_limits(store, handler, [QUEUE])
