@@ -33,7 +33,7 @@ from redbike.loop import policies, worker_class
 from redbike.queries import forecast
 from redbike.schedule import moments
 from redbike.schedule.rrule import recurrence
-from redbike.store import names, run, tally, workers
+from redbike.store import every_host, names, run, tally, workers
 from redbike.store.keys import FIXED
 from redbike.web import login
 from redbike.web.server import MOST_AT_ONCE as MOST_CONNECTIONS
@@ -144,6 +144,7 @@ def the_man_page_comes_from_the_same_source(folder):
 
 LIMITS = {
     "job id": names.MAX_JOBID,
+    "job id with ``@all``": every_host.MAX_BASE,
     "schedule": moments.MAX_TEXT,
     "rules of one iCal schedule": recurrence.MAX_RULES,
     "data of a job": options.MAX_DATA,

@@ -25,7 +25,8 @@ from redbike.errors import BadConfig
 from redbike.text.parsing import load_zone
 
 MAX_PREFIX = 128  # bytes
-HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+MAX_HOST = 64  # characters
+HOST_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{MAX_HOST}}}", re.ASCII)
 MAX_GROUP = 4096  # bytes: as long as a path may be
 
 
@@ -196,7 +197,9 @@ def check_group(name: object) -> str:
 def check_host(name: object) -> str:
     """Return the name of a host. Raise `BadConfig`."""
     if not isinstance(name, str) or not HOST_NAME.fullmatch(name) or name.lower() == "all":
-        raise BadConfig(f"bad host {name!r:.80}: 1 to 64 letters, digits, '-', '.' and '_' are needed, and not 'all'")
+        raise BadConfig(
+            f"bad host {name!r:.80}: 1 to {MAX_HOST} letters, digits, '-', '.' and '_' are needed, and not 'all'"
+        )
     return name
 
 

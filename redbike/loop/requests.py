@@ -15,7 +15,7 @@ from redbike.loop.timefile import Timefile
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.objects import ScheduleLike, format_schedule
 from redbike.schedule.parser import EveryHost, is_one_off, parse
-from redbike.store.every_host import HostStart, add_start, is_base, name_job
+from redbike.store.every_host import MAX_BASE, HostStart, add_start, is_base, name_job
 from redbike.store.hosts import split_host
 from redbike.store.inspected import JobState
 from redbike.store.jobs import Cancellation, JobToSet, SetMode
@@ -169,6 +169,9 @@ def check_base(jobid: str, queue: str, changes: OptionChanges) -> None:
         raise BadJobId(f"bad job id {jobid!r}: {why}")
     if split_host(split_host(queue)[0])[1]:
         raise BadJobId(f"bad job id {jobid!r}: its queue {queue!r} names a host already")
+    if (size := len(jobid.encode())) > MAX_BASE:
+        why = f"it has {size} bytes, up to {MAX_BASE} are allowed for a job on every host"
+        raise BadJobId(f"bad job id {jobid[:40]!r}: {why}")
     if changes.options.get(GROUP_OF):
         raise BadConfig(
             f"bad {GROUP_OF} {quoted(str(changes.options[GROUP_OF]))}: a job on every host cannot be in a group"

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NotRequired, Self, TypedDict
 
 from redbike.config.options import ALL_OF, format_options, load_mark
+from redbike.config.settings import MAX_HOST
 from redbike.store.hosts import AT, EVERY, split_host
+from redbike.store.names import MAX_JOBID
 from redbike.store.namespace import Part
 from redbike.store.records import PauseDetails, decode, encode
 from redbike.text.parsing import load_object
 
+MAX_BASE = MAX_JOBID - MAX_HOST + len(EVERY)  # bytes of its id: so that of its job is short enough on any host
 FORGET = 60.0  # seconds for which it is known that a base was unset: others may be making its jobs
 
 

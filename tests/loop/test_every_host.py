@@ -643,8 +643,24 @@ REFUSED = {
     "a follower": (BASE, "AFTER:x:A", {}, "a job on every host cannot follow others"),
     "what follows one": ("x:A", f"AFTER:{BASE}", {}, "clean:A@all never ends"),
     "a group": (BASE, "EVERY:1h", {"group_of": "night"}, "a job on every host cannot be in a group"),
+    "a long id": (
+        "x" * 446 + ":A@all",
+        "EVERY:1h",
+        {},
+        "it has 452 bytes, up to 451 are allowed for a job on every host",
+    ),
     "no such id": ("x:A", "ALL:EVERY:1h", {}, "only a job whose id ends in @all runs on every host"),
 }
+
+
+def test_the_longest_base_has_a_job_on_the_host_with_the_longest_name(farm):
+    base, host = "x" * 445 + ":A@all", "w" * 64
+    farm.come(host)
+    farm.bike.set(base, "EVERY:1h")
+    jobid = base.removesuffix("all") + host
+    assert len(jobid) == 512
+    assert farm.bike.tell(jobid)["host_of"] == base
+    assert farm.bike.pause(jobid) == [(jobid, "held")]
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -654,6 +670,9 @@ def test_what_there_cannot_be_is_refused_and_changes_nothing(farm, name):
     before = farm.show()
     [(_, error)] = farm.bike.set_many([(jobid, schedule, options)])
     assert why in str(error)
+    assert why in str(farm.bike.sync([(jobid, schedule, options)]).bad[jobid])
+    with pytest.raises(ValueError, match=re.escape(why)):
+        farm.bike.enter(jobid, schedule, **options)
     assert farm.show() == before
     assert farm.bike.tell(BASE)["schedule"].startswith("ALL:EVERY:7h")
     for jobid in (BASE, FIRST):
