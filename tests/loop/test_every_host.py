@@ -325,6 +325,24 @@ def test_a_host_that_is_gone_is_paused_and_resumed_and_forgotten_after_a_day(far
     assert [each["host"] for each in farm.bike.tell(BASE)["hosts"]] == ["web1"]
 
 
+@pytest.mark.parametrize(("catchup", "hours"), [("last", [1]), ("none", []), ("all", [1, 2, 3, 4, 5])])
+def test_catchup_decides_on_what_came_due_while_a_host_was_gone(redbike, catchup, hours):
+    start = 1_790_000_000 // 3600 * 3600.0
+    bike = redbike(Quiet("A"), now=start + 60, catchup=catchup, host="web1")
+    bike.set(BASE, "EVERY:1h@0")
+    assert bike.run_due() == []
+    bike.store.workers.unregister(bike._worker.presence.owner)
+    bike._clock.move(start + 60 + 2 * GONE)
+    EveryHost(bike.store, bike.settings).spread_all()
+    assert "no worker" in bike.tell(FIRST)["paused"]["reason"]
+    bike._clock.move(start + 5 * 3600 + 60)
+    runs = bike.run_due()
+    assert [(run.jobid, run.due) for run in runs] == [(FIRST, start + 3600 * hour) for hour in hours]
+    told = bike.tell(FIRST)
+    assert told["next_run"] == start + 6 * 3600
+    assert told.get("skipped", {}).get("paused", 0) == 5 - len(hours)
+
+
 def test_a_host_that_was_there_by_a_clock_that_was_ahead_is_gone_all_the_same(farm):
     farm.bike.set(BASE, "EVERY:1h")
     farm.spread(later=9 * KEPT, here=["web1", "web2"])
