@@ -863,6 +863,8 @@ def test_each_host_has_a_jitter_of_its_own_and_the_base_is_as_it_would_be_withou
     assert farm.bike.tell(BASE)["status"][:3] == "TML"
     farm.bike.set(BASE, "EVERY:1h@0", spread=None)
     assert [farm.bike.tell(jobid)["next_run"] % 3600 for jobid in (FIRST, SECOND)] == [0, 0]
+    farm.bike.set(BASE, "H(1-59) 3 * * *")
+    assert farm.bike.tell(FIRST)["next_run"] == farm.bike.tell(SECOND)["next_run"]
 
 
 @pytest.mark.parametrize("text", ["NOW", "IN:0.01s", "IN:1h", "ALL:IN:1h"])
