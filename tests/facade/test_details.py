@@ -106,7 +106,7 @@ ALL = {name: lambda bike, make=make: make(bike.store) for name, make in STATES.i
 ALL |= {
     "used": lambda bike: work(bike, None),
     "everywhere": everywhere,
-    "on a host": lambda bike: (hourly(bike), put(bike, "options", json.dumps(make_mark(BASE, "1")))),
+    "on a host": lambda bike: (hourly(bike), put(bike, "options", json.dumps(make_mark(BASE, "1", None)))),
     "backfilling": backfilling,
     "backfilled": lambda bike: put(
         bike, "options", json.dumps({"backfill": {"of": "base:A", "due": f"{hourly(bike, overlap='queue'):.6f}"}})
