@@ -76,7 +76,7 @@ class Request:
             due = None
         # A one-off that is never due would be, wherever its text is set again.
         text = Stop.text if is_over or (due is None and schedule.runs_once) else schedule.text
-        has_clock = not (schedule.is_immediate or schedule.never_runs)
+        has_clock = not (schedule.is_immediate or schedule.never_runs or schedule.is_awaiting)
         new_jitter = has_clock and options != self.known and find_jitter(options) != find_jitter(self.known)
         keeps_place = not self.is_given and not schedule.is_command
         return JobToSet(

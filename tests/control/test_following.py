@@ -385,6 +385,33 @@ def test_of_what_comes_while_a_follower_is_paused_the_latest_is_held(redbike, ca
     assert ran[-1] == ("child", (hours + 1) * HOUR)
 
 
+# What changes nothing of when a follower is due.
+KEPT = {
+    "set": lambda bike: bike.set("both", "AFTER:first,second", spread="5m"),
+    "sync": lambda bike: bike.sync([("both", "AFTER:first,second", {"spread": "5m"})], group="a file"),
+    "sync after": lambda bike: bike.sync([("both", "AFTER:first,second")], group="a file", after=START + HOUR),
+}
+
+
+@pytest.mark.parametrize("how", KEPT)
+def test_a_follower_keeps_what_has_ended_with_a_new_spread_or_start(redbike, how):
+    bike, ran = make(redbike)
+    bike.set("first", HOURLY)
+    bike.set("second", "EVERY:90m@0")
+    bike.sync([("both", "AFTER:first,second")], group="a file")
+    bike.run_due(START + 1.2 * HOUR)
+    KEPT[how](bike)
+    assert bike.tell("both")["waits_for"] == ["second"]
+    bike.run_due(START + 1.6 * HOUR)
+    assert ran[-1] == ("both", 1.5 * HOUR)
+    bike.pause("both")
+    bike.run_due(START + 3.2 * HOUR)
+    held = bike.tell("both")["held_for"]
+    KEPT[how](bike)
+    assert bike.tell("both")["held_for"] == held == START + 3 * HOUR
+    assert "skipped" not in bike.tell("both")
+
+
 @pytest.mark.parametrize("how", ["set", "sync", "while it is paused"])
 def test_its_parents_in_another_order_have_ended_all_the_same(redbike, how):
     bike, ran = make(redbike)

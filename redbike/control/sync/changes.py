@@ -173,7 +173,7 @@ def compare(
         schedule, is_kept = parse_stored(stored.schedule), True
     elif not is_kept:
         parts.insert(0, f"{stored.schedule} -> {schedule.text}")
-    elif wish.after is not None and not schedule.never_runs:
+    elif wish.after is not None and not (schedule.never_runs or schedule.is_awaiting):
         parts.insert(0, "its occurrences count from another instant")
         is_kept = False
     is_set = bool(parts)
