@@ -127,6 +127,62 @@ def test_what_never_runs_any_more_follows_no_group(redbike, case):
     bike.enter("first", "AFTER:report", group_of=NAME)
 
 
+def enqueue(bike):
+    bike.dispatch_due(START + 2 * HOUR)
+
+
+def cancel(bike):
+    bike.pause("last")
+    advance(bike, 3)
+    bike.cancel("last")
+
+
+def be_late(bike):
+    bike.pause("last")
+    advance(bike, 3)
+    bike.resume("last")
+
+
+def expire(bike):
+    bike.pause_queue("work-A")
+    enqueue(bike)
+    bike.dispatch_due(START + 3 * HOUR)
+    bike.resume_queue("work-A")
+
+
+def expire_unseen(bike):
+    """Only the worker that takes it finds that out."""
+    bike.pause_queue("work-A")
+    enqueue(bike)
+    assert bike.client.zrem(bike.store.keys.timers, "expires:last") == 1
+    advance(bike, 3)
+    bike.resume_queue("work-A")
+    advance(bike, 3)
+
+
+# How the job "last", which is due two hours later, comes to nothing.
+NEVER_RAN = {
+    "cancelled": cancel,
+    "cancelled in its queue": lambda bike: (enqueue(bike), bike.cancel("last")),
+    "expired": expire,
+    "expired unseen": expire_unseen,
+    "late": lambda bike: bike.dispatch_due(START + 3 * HOUR),
+    "late after a pause": be_late,
+}
+
+
+@pytest.mark.parametrize("case", NEVER_RAN)
+def test_what_follows_a_group_is_due_for_the_latest_of_those_that_ran(redbike, case):
+    bike, ran = make(redbike)
+    options = {"expires": "10m"} if "expired" in case else {"grace": "10m"} if "late" in case else {}
+    bike.group(NAME, [("first", f"AT:{START + 60}"), ("last", f"AT:{START + 2 * HOUR}", options)], then="report")
+    advance(bike, 0.5)
+    NEVER_RAN[case](bike)
+    advance(bike, 3)
+    assert ran == [("first", 60), ("report", 60)]
+    assert bike.tell("last")["skipped"]
+
+
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_a_job_that_is_cancelled_before_a_retry_is_not_waited_for(redbike, is_paused):
     bike, ran = make(redbike, behave)

@@ -13,7 +13,7 @@ local function end_member(job, word, how, run)
     found.owed[job] = nil
   elseif over or ended ~= 'none' or has_expired then
     local words = {ok = 'ok', failed = 'failed'}
-    follows.part(job, words[ended] or 'dropped', run and tonumber(run.due))
+    follows.part(job, words[ended] or 'dropped', run and ended ~= 'none' and tonumber(run.due))
   end
 end
 

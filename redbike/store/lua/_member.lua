@@ -54,8 +54,9 @@ local function make_groups()  -- adds what is of groups to what `make_follows` h
 end
 
 -- An occurrence of a job does not run, or it does not run any more: its group does not wait for it.
+-- `due`: its due time, if it has run.
 local function drop_member(job, due)
-  if call('ZCARD', followers) > 0 then make_groups().part(job, 'dropped', tonumber(due)) end
+  if call('ZCARD', followers) > 0 then make_groups().part(job, 'dropped', due) end
 end
 
 -- A one-off has ended: it would run again wherever its text is set again. It follows

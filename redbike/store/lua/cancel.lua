@@ -24,8 +24,7 @@ local function drop()  -- its occurrence
   change(kept and 'HSET' or 'HDEL', retry_states, {job, kept})
   for reason, number in pairs(given.skipped) do count(reason, job, number) end
   local pause = pause_of(found.pause)
-  -- A try waits for an instant of its own, which is to come.
-  drop_member(job, tried or due_of(found.queued) or tonumber((pause or {}).due) or found.timeline)
+  drop_member(job, tried)  -- what is to be tried again has run
   if pause then hold(job, pause, given.due and stamp(given.due) or '-') end
   if given.due then
     if not pause then wait_on(given.due, job) end

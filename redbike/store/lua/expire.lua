@@ -45,7 +45,7 @@ end
 local kept = given.retry_state
 change(kept and 'HSET' or 'HDEL', retry_states, {job, kept})
 for reason, number in pairs(given.skipped) do count(reason, job, number) end
-drop_member(job, due_of(record))
+drop_member(job)
 local pause, place = pause_of(found.pause), 'stopped'
 if pause then
   place = 'held'

@@ -32,7 +32,7 @@ if run and moment then
   end
 elseif given.spent and not run then
   place = 'stopped'
-  drop_member(job, tonumber(pause_of(record).due))
+  drop_member(job)
   if given.once then end_one_off(job, kept_for(job, given.once)) end
   mark(job, STP)
 elseif moment and given.due <= now and home then

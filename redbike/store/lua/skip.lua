@@ -21,7 +21,7 @@ if given.spent and (given.reason == LATE or given.reason == EXPIRED) and not fli
   change('HSET', retry_states, {job, retry_record_of(kept, kept.after)})
 end
 if given.next then wait_on(given.next, job) else change('ZREM', timeline, {job}) end
-if not (given.next or flies) then drop_member(job, given.due) end
+if not (given.next or flies) then drop_member(job) end
 if follows then follows.settle() end
 if not flies then mark(job, given.next and TML or STP) end
 return write({'ok'})
