@@ -6,6 +6,8 @@ from typing import Any
 from redbike.errors import BadConfig, NoResult, NoSuchJob
 from redbike.facade.part import Part
 from redbike.loop.host_jobs import say_where
+from redbike.schedule.moments import InstantLike, format_utc, read_instant
+from redbike.store.backfill import make_jobid
 from redbike.store.names import check_known_jobid
 from redbike.text.parsing import is_whole_number
 from redbike.text.printable import quote
@@ -16,15 +18,22 @@ _STARTED = attrgetter("started")
 class Kept(Part):
     """Reads what runs have returned and printed."""
 
-    def result(self, jobid: str) -> Any:
+    def result(self, jobid: str, due: InstantLike | None = None) -> Any:
         """What ``work`` returned in the last run of `jobid` that has a result: see ``keep-result``; it may be None.
 
-        Raises `NoResult` if no run that is kept has one, and `BadJobId`.
+        With `due`, only runs for that due time count, also those of a backfill of the job. Raises `NoResult` if no run
+        that is kept has one, `BadJobId`, and `BadConfig` for another `due`.
         """
-        runs = sorted(self.store.journal.list_runs([check_known_jobid(jobid)]), key=_STARTED, reverse=True)
+        instant, ids = read_instant("due", due), [check_known_jobid(jobid)]
+        if instant is not None:
+            ids.append(make_jobid(jobid, instant))
+        runs = sorted(self.store.journal.list_runs(ids), key=_STARTED, reverse=True)
+        if instant is not None:
+            runs = [run for run in runs if round(run.due, 6) == round(instant, 6)]
         last = next((run for run in runs if run.has_result), None)
         if last is None:
-            why = say_where(self.store, jobid) or "none of its kept runs has one"
+            when = "" if instant is None else f"for {format_utc(instant)} "
+            why = say_where(self.store, jobid) or f"none of its kept runs {when}has one"
             refused = next((f"; the last one was not kept: {run.result_error}" for run in runs if run.result_error), "")
             raise NoResult(f"no result of {jobid!r}: {why}{refused}")
         return last.result

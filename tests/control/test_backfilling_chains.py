@@ -2,10 +2,11 @@
 
 import re
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 
-from redbike import BadConfig, BadJobId, Settings, StopWork, UnsetJob
+from redbike import BadConfig, BadJobId, NoResult, Settings, StopWork, UnsetJob
 from redbike.control.backfilling import backfill
 from redbike.queries.why.past import Reasons
 from redbike.store.backfill import make_jobid
@@ -90,6 +91,29 @@ def test_the_occurrence_of_a_follower_has_the_options_and_the_data_of_its_job(re
     ]
     assert (seen[1].data, seen[1].timeout, seen[1].key) == ({"x": 1}, 77, f"a%20job,%20b@{START - DAY:.0f}")
     assert is_clean_of(bike, {"a job, b", "last"})
+
+
+def test_a_follower_reads_what_its_parent_has_returned_for_the_same_due_time(redbike):
+    read = []
+
+    def work(run):
+        if run.base == "extract":
+            return run.due
+        return read.append((run.due, run.bike.result("extract", due=run.due), run.bike.result("extract")))
+
+    bike, _ = make(redbike, work, keep_result=True)
+    bike.set("extract", "EVERY:1d@0")
+    bike.set("report", "AFTER:extract")
+    bike.run_due(START + DAY)
+    bike.backfill("extract", START - 2 * DAY, START)
+    work_all(bike)
+    assert [due for due, _, _ in read] == [START + days * DAY for days in (1, -2, -1, 0)]
+    assert all((found, last) == (due, START + DAY) for due, found, last in read)
+    assert bike.result("extract", due=datetime.fromtimestamp(START, UTC)) == START
+    with pytest.raises(NoResult, match=r"^no result of 'extract': none of its kept runs for 2026-\S+Z has one$"):
+        bike.result("extract", due=START + 2 * DAY)
+    with pytest.raises(BadConfig, match=r"^bad due -1: "):
+        bike.result("extract", due=-1)
 
 
 def test_what_follows_a_failure_waits_until_that_has_run_again(redbike):
