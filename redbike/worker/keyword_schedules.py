@@ -64,7 +64,8 @@ def _complete(kind: str, text: str, zone: str | None, jobid: str) -> str:
     parsed = parse(text, zone or "UTC", jobid, time.time())
     if not isinstance(parsed, _CLASSES.get(kind, Schedule)):
         raise BadSchedule(f"bad {kind} {text!r:.80}: it is a schedule of another kind")
-    if zone is None:
+    # Completed, IN would be another instant whenever the program starts.
+    if zone is None or parsed.asked:
         return text
     if parsed.anchor_span is None:
         return parsed.with_zone().text

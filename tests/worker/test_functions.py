@@ -89,6 +89,7 @@ def test_a_function_is_given_what_its_parameters_name(bike, jobs):
         ({"every": 10 / 3}, "EVERY:3.333333"),
         ({"every": timedelta(minutes=1, milliseconds=1)}, "EVERY:60.001"),
         ({"every": "1h", "tz": "Europe/Berlin"}, "EVERY:1h"),
+        ({"schedule": "IN:2h", "tz": "Europe/Berlin"}, "IN:2h"),
         ({"cron": "0 3 * * *"}, "0 3 * * *"),
         ({"cron": "0 3 * * *", "tz": "Europe/Berlin"}, "CRON_TZ=Europe/Berlin 0 3 * * *"),
         ({"cron": "@daily", "tz": ZoneInfo("Asia/Tokyo")}, "CRON_TZ=Asia/Tokyo @daily"),
