@@ -112,6 +112,28 @@ def test_the_work_is_that_of_the_job_with_its_options_and_data(redbike):
     assert ("skipped" in bike.tell("a"), list(bike.jobs(late=True))) == (False, [])
 
 
+def test_an_occurrence_has_the_options_and_data_of_when_it_begins(redbike):
+    seen = []
+
+    def work(run):
+        seen.append((run.data, run.timeout))
+        if len(seen) == 1:
+            bike.set("a", HOURLY, data=2, timeout=88)
+
+    bike = redbike(One(work), now=START)
+    start(bike, 2, data=1, timeout=77)
+    bike.run_due()
+    assert seen == [(1, 77), (2, 88), (2, 88)]
+
+
+def test_it_calls_no_url_and_the_schedule_does(redbike):
+    urls = []
+    bike = redbike(One(lambda run: urls.append(run.ping_url)), now=START, ping_url="http://127.0.0.1/{jobid}")
+    start(bike, 1)
+    bike.run_due(START + HOUR)
+    assert urls == [None, None, "http://127.0.0.1/{jobid}"]
+
+
 def test_commands_run_several_of_one_at_once_and_know_what_they_are(redbike, tmp_path):
     (tmp_path / "commands.ini").write_text(
         '[commands]\na = sh -c "env | grep ^REDBIKE_; sleep 0.3"\n[a]\noutput = 1000\n'
@@ -236,6 +258,7 @@ def test_a_job_with_the_id_of_an_occurrence_stays_that_of_its_user(redbike):
         (HOURLY, {"start": START, "end": START - 1}, BadConfig, "it begins at .*, after its end"),
         (HOURLY, {"start": START + 1, "end": START + 2}, BadConfig, "is in the future"),
         (HOURLY, {"start": START - 90, "end": START - 1}, BadConfig, "'a' has no occurrence between"),
+        ("EVERY:1s@0", {"start": START - 1_000_000}, BadConfig, "'a' has more than 1,000,000 occurrences in it"),
         (HOURLY, {"at_once": 0}, BadConfig, "bad at_once '0': 1 to 1000"),
         (HOURLY, {"at_once": 1001}, BadConfig, "bad at_once '1001'"),
         ("AFTER:b", {}, BadConfig, "'a' has no occurrences at times of its own: 'AFTER:b'"),

@@ -366,7 +366,7 @@ def test_a_pause_of_its_queue_before_it_was_due_skips_no_follower(redbike):
     assert "skipped" not in bike.tell("child")
 
 
-@pytest.mark.parametrize(("catchup", "runs"), [("last", 1), ("none", 0)])
+@pytest.mark.parametrize(("catchup", "runs"), [("last", 1), ("all", 1), ("none", 0)])
 @pytest.mark.parametrize("hours", [1, 3])
 def test_of_what_comes_while_a_follower_is_paused_the_latest_is_held(redbike, catchup, runs, hours):
     bike, ran = make_family(redbike, catchup=catchup)
