@@ -111,8 +111,11 @@ class Coroutines:
     def cancel(self, key: Hashable) -> None:
         """Cancel the coroutine that runs under the name `key`, if there is one."""
         if found := self._running.get(key):
-            loop, started = found
-            loop.cancel(started)
+            found[0].cancel(found[1])
+
+    def is_late(self, key: Hashable) -> bool:
+        """Tell whether the coroutine that runs under the name `key` was cancelled at its deadline."""
+        return bool((found := self._running.get(key)) and found[1].is_late)
 
     def cancel_all(self, seconds: float) -> None:
         """Cancel all coroutines; wait for up to so many `seconds` until they have ended."""
@@ -140,7 +143,7 @@ class _Started:
     given: Awaitable[Any] | None  # what is to be closed
     context: Context = field(default_factory=copy_context)  # that of the caller: it has the current run
     task: asyncio.Task[None] | None = None  # None until it begins
-    is_cancelled: bool = False  # before it has begun
+    is_cancelled: bool = False  # perhaps before it has begun
     is_late: bool = False  # it was cancelled at its deadline
     ending: Ending | None = None  # a task that is cancelled before it begins has none
 
@@ -183,8 +186,7 @@ class _Loop:
     def _begin_all(self) -> None:
         self._is_woken = False  # first: what is added from now on wakes the loop again
         while self._starting:
-            started = self._starting.popleft()
-            finishing = self._finish(started)
+            finishing = self._finish(started := self._starting.popleft())
             try:
                 started.task = task = create_task(self._loop, finishing, started.context)
                 self._begun.add(started)
@@ -229,8 +231,7 @@ class _Loop:
                 result = await result
         except BaseException as error:
             # Whatever would end the loop is the failure of this run alone.
-            overran = started.is_late and isinstance(error, asyncio.CancelledError)
-            failure = Overrun(TOO_LATE) if overran else error
+            failure = Overrun(TOO_LATE) if started.is_late and isinstance(error, asyncio.CancelledError) else error
         if os.getpid() != process:
             leave_fork(started.jobid, failure)
         started.ending = result, failure
@@ -247,9 +248,8 @@ class _Loop:
             self._loop.call_soon_threadsafe(self._cancel, started)
 
     def _cancel(self, started: _Started) -> None:
-        if started.task is None:
-            started.is_cancelled = True
-        else:
+        started.is_cancelled = True
+        if started.task:
             started.task.cancel()
 
     def _end(self, started: _Started, _: "asyncio.Task[None] | None" = None) -> None:

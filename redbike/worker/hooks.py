@@ -34,7 +34,7 @@ from redbike.process.leaving import leave_fork
 from redbike.process.signals import interrupts_caller
 from redbike.store.run import Run
 from redbike.text.printable import describe
-from redbike.worker.coroutines import Coroutines
+from redbike.worker.coroutines import TOO_LATE, Coroutines
 
 log = logging.getLogger("redbike.worker")
 
@@ -109,7 +109,7 @@ class Hooks:
                 if not isinstance(manager, AbstractContextManager):
                     rest = self.middleware[number + 1 :]
                     if self.is_async(run.base):
-                        return finish(_run_within(run, manager, rest, call))
+                        return finish(self._run_within(run, manager, rest, call))
                     return self._run_beside(run, manager, rest, lambda: _finish(call(), finish))
                 stack.enter_context(manager)
             return _finish(call(), finish)
@@ -119,7 +119,23 @@ class Hooks:
         """Return what the coroutine of `call` returns, with the middleware around it, all in one task."""
         first, *rest = self.middleware
         run.predict_retry = self._predict_retry
-        return await _run_within(run, _make(first, run), rest, call)
+        return await self._run_within(run, _make(first, run), rest, call)
+
+    async def _run_within(
+        self, run: Run, first: Manager, rest: Sequence[Middleware], call: Callable[[], object]
+    ) -> object:
+        """Run an async job in one task with its managers: what they set in its context is seen by the job."""
+        async with AsyncExitStack() as stack:
+            try:
+                await _enter_all(stack, run, first, rest)
+                with _end_forks(run.jobid):
+                    result = call()
+                    return await result if inspect.isawaitable(result) else result
+            except asyncio.CancelledError as error:
+                if self._coroutines.is_late((run.tag, run.jobid)):
+                    raise Overrun(TOO_LATE) from error
+                raise
+        return None
 
     def is_async(self, jobid: str) -> bool:
         """Tell whether ``work`` of this job is a coroutine function."""
@@ -178,16 +194,6 @@ def _end_forks(jobid: str) -> Iterator[None]:
 def _call_unforked(call: Callable[[], object], jobid: str) -> object:
     with _end_forks(jobid):
         return call()
-
-
-async def _run_within(run: Run, first: Manager, rest: Sequence[Middleware], call: Callable[[], object]) -> object:
-    """Run an async job in one task with its managers: what they set in its context is seen by the job."""
-    async with AsyncExitStack() as stack:
-        await _enter_all(stack, run, first, rest)
-        with _end_forks(run.jobid):
-            result = call()
-            return await result if inspect.isawaitable(result) else result
-    return None
 
 
 async def _enter_all(stack: AsyncExitStack, run: Run, first: Manager, rest: Sequence[Middleware]) -> None:

@@ -1,8 +1,10 @@
 """What ``work`` of the worker class raises decides where the job goes."""
 
 import logging
+from asyncio import CancelledError, all_tasks
 from collections.abc import Callable
 from dataclasses import replace
+from threading import current_thread
 
 from redbike.config.settings import Settings
 from redbike.errors import Again, BadSchedule, CommandFailed, Overrun, StopWork, UnsetJob
@@ -56,6 +58,9 @@ class RaisedErrors:
         if isinstance(error, BadSchedule) and not _is_readable(run):
             log.error("%s: %s", run.jobid, get_message(error))
             return refuse(run, error, run.now())
+        return self._decide_failed(run, error, settings)
+
+    def _decide_failed(self, run: Run, error: BaseException, settings: Settings) -> NextState:
         next_state = decide_failed(run, error, settings, run.now(), find_rules(self._worker, run.base))
         shown = None if isinstance(error, CommandFailed) else self._tracebacks.keep_if_new(error, run.queue)
         if next_state.retried and isinstance(next_state.due, str):
@@ -67,13 +72,22 @@ class RaisedErrors:
 
     def will_retry(self, run: Run, error: BaseException) -> bool:
         """Tell whether `decide` lets the same occurrence run again."""
-        if isinstance(error, StopWork | UnsetJob) or run.cancelled:
+        if run.cancelled:
             return False
-        if isinstance(error, Again):
+        settings, now = self._settings_for(run), run.now()
+        if isinstance(error, Overrun) or now >= run.deadline:
+            return decide_overrun(run, settings, now).retried
+        if isinstance(error, StopWork | UnsetJob):
+            return False
+        if is_interrupted(run, error):
             return True
-        settings = self._settings_for(run)
-        if isinstance(error, Overrun):
-            return settings.on_timeout == "requeue"
+        if isinstance(error, LoopEnded):
+            return decide_loop_ended(run, error, error.blames(run), settings, now).retried
+        if isinstance(error, Again):
+            try:
+                return decide_asked_again(run, error.after).retried
+            except (TypeError, ValueError) as wrong:
+                error = wrong
         if not _is_readable(run):
             return False
         rules = find_rules(self._worker, run.base)
@@ -83,8 +97,7 @@ class RaisedErrors:
         try:
             next_state = decide_asked_again(run, error.after, get_message(error) if error.reason else "")
         except (TypeError, ValueError) as wrong:
-            log.error("%s: %s", run.jobid, describe(wrong))
-            return decide_failed(run, wrong, settings, run.now())
+            return self._decide_failed(run, wrong, settings)
         reason = f": {next_state.error}" if next_state.error else ""
         log.info("%s: it runs again in %g s, as it asked%s", run.jobid, round(float(next_state.due or 0), 3), reason)
         return next_state
@@ -100,6 +113,26 @@ class RaisedErrors:
         next_state = replace(decide_overrun(run, settings, run.now()), why="")
         failure = next_state.failure and make_failure(run, describe(error), "", run.now(), error.output)
         return replace(next_state, failure=failure, error=describe(error))
+
+
+def is_interrupted(run: Run, error: BaseException) -> bool:
+    """Tell whether the program ended the coroutine of `run`, as it ends itself: then the run is handed back."""
+    # `isinstance` would look at the exception, which is the user's own.
+    if not issubclass(type(error), CancelledError) or not run.awaited or run.cancelled:
+        return False
+    return bool(run.stopping) or _is_program_ending()
+
+
+def _is_program_ending() -> bool:
+    """Tell whether the program cancels all its tasks, as it ends: its worker may hear of that later than its runs."""
+    if current_thread().name.startswith("redbike"):
+        # The event loop is the worker's own: the program does not cancel what is in it.
+        return False
+    try:
+        return all(task.cancelling() for task in all_tasks())
+    except RuntimeError:
+        # In a thread, outside of the event loop.
+        return False
 
 
 def _is_readable(run: Run) -> bool:

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import weakref
-from asyncio import AbstractEventLoop, CancelledError
+from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -36,7 +36,7 @@ from redbike.worker.coroutines import Coroutines, Ending
 from redbike.worker.current import enter_run
 from redbike.worker.hooks import Hooks
 from redbike.worker.notify import ON_FAILURE
-from redbike.worker.raised import RaisedErrors
+from redbike.worker.raised import RaisedErrors, is_interrupted
 from redbike.worker.saving import pack_result
 
 log = logging.getLogger("redbike.worker")
@@ -286,9 +286,7 @@ class Runner:
 
     def _decide_raised(self, run: Run, error: BaseException, settings: Settings) -> NextState:
         """Return where the job goes after ``work`` has raised `error`."""
-        # A program that ends cancels all its tasks. `isinstance` would look at the exception, which is the user's own.
-        is_ending = issubclass(type(error), CancelledError) and run.awaited and run.stopping and not run.cancelled
-        if self._is_aborted or is_ending:
+        if self._is_aborted or (run.stopping and is_interrupted(run, error)):
             # It was interrupted, which is no failure. Who hands it back says so.
             return decide_handed_back(run)
         try:

@@ -4,10 +4,8 @@ The names of the attributes are those of the semantic conventions for messaging.
 of a message, by a consumer; its queue is the destination.
 """
 
-from asyncio import CancelledError, all_tasks
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import current_thread
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +15,10 @@ from redbike.store.enums import Outcome
 from redbike.store.run import Run
 from redbike.text import __version__
 from redbike.text.printable import describe
+from redbike.worker.raised import is_interrupted
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span, TracerProvider
-
-MARGIN = 0.05  # seconds by which an event loop may end a coroutine before its deadline
 
 
 class Tracing:
@@ -85,7 +82,7 @@ class Tracing:
         span.set_attribute("messaging.redbike.outcome", outcome.value)
         if not is_error:
             return
-        if error is None or (outcome == Outcome.OVERRUN and isinstance(error, CancelledError)):
+        if error is None:
             error = Overrun(f"overran its timeout of {run.timeout:g} s")
         else:
             span.record_exception(error)
@@ -122,25 +119,10 @@ def _judge(run: Run, error: BaseException | None) -> tuple[Outcome, bool]:
     """Return how `run` ends that has raised `error`, as ``redbike runs`` has it, and whether that is an error."""
     if run.cancelled:
         return Outcome.CANCELLED, False
-    is_ended = isinstance(error, CancelledError)  # a coroutine: from outside, or by itself
-    if isinstance(error, Overrun) or run.now() >= run.deadline - MARGIN * is_ended:
+    if isinstance(error, Overrun) or run.now() >= run.deadline:
         return Outcome.OVERRUN, True
-    if is_ended and (run.stopping or _is_program_ending()):
-        return Outcome.RETRY, False
     if error is None or isinstance(error, StopWork | UnsetJob):
         return Outcome.OK, False
-    if isinstance(error, Again):
+    if isinstance(error, Again) or is_interrupted(run, error):
         return Outcome.RETRY, False
     return (Outcome.RETRY if run.will_retry(error) else Outcome.FAILED), True
-
-
-def _is_program_ending() -> bool:
-    """Tell whether the program cancels all its tasks, as it ends: its worker may hear of that later than its runs."""
-    if current_thread().name.startswith("redbike"):
-        # The event loop is the worker's own: the program does not cancel what is in it.
-        return False
-    try:
-        return all(task.cancelling() for task in all_tasks())
-    except RuntimeError:
-        # In a thread, outside of the event loop.
-        return False

@@ -7,6 +7,7 @@ import pytest
 
 from redbike import (
     Again,
+    AsyncRedbike,
     BadConfig,
     BadSchedule,
     Jobs,
@@ -85,6 +86,7 @@ def test_an_error_of_stop_on_ends_the_job_of_a_function(work_off, shell, kind, c
 
 AWAY, SLOW, BAD = ConnectionError("away"), TimeoutError("slow"), ValueError("bad")
 TIMED_OUT = "TimeoutError: slow (stop_on has TimeoutError)"
+NEGATIVE = "ValueError: Again(after=-1): 0 to 1e9 seconds are allowed"
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
@@ -96,6 +98,9 @@ TIMED_OUT = "TimeoutError: slow (stop_on has TimeoutError)"
         ({"retry_on": OSError}, [AWAY], "NOW", "failed", "ConnectionError: away"),
         ({"stop_on": Exception}, [Again(), Again()], "NOW", "retry retry ok", ""),
         ({"retry_on": OSError}, [Again(), Again()], "NOW", "retry retry ok", ""),
+        ({"retries": 1, "retry_on": ValueError}, [Again(-1), BAD], "NOW", "retry failed", "ValueError: bad"),
+        ({"retries": 5, "retry_on": OSError}, [Again(-1)], "NOW", "failed", NEGATIVE),
+        ({"retries": 5, "stop_on": ValueError}, [Again(-1)], "NOW", "failed", f"{NEGATIVE} (stop_on has ValueError)"),
         ({"retries": 3, "stop_on": TimeoutError}, [SLOW], "NOW", "failed", TIMED_OUT),
     ],
 )
@@ -169,10 +174,12 @@ def tell_retries(told):
         (ValueError("bad"), {"retries": 1}, False),
         (PermissionError("no"), {"retries": 1}, False),
         (Again(), {}, True),
+        (Again(-1), {"retries": 1}, False),
         (StopWork(), {"retries": 1}, False),
         (UnsetJob(), {"retries": 1}, False),
         (BadSchedule("bad"), {"retries": 1}, False),
         (Overrun("late"), {"on_timeout": "requeue"}, True),
+        (Overrun("late"), {"on_timeout": "requeue", "stop_after": 1}, False),
         (Overrun("late"), {"on_timeout": "stop", "retries": 1}, False),
     ],
 )
@@ -186,6 +193,48 @@ def test_a_middleware_can_tell_whether_there_is_another_try(client, prefix, kind
         assert told == [retried]
         waiting = [job.jobid for job in bike.jobs() if job.status in ("TML", "ENQ")]
     assert waiting == ["job"] * retried
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("on_timeout", ["requeue", "stop"])
+def test_what_is_raised_after_the_deadline_is_tried_again_by_on_timeout(client, prefix, kind, on_timeout):
+    told = []
+    jobs = Jobs(middleware=[tell_retries(told)])
+
+    def work():
+        wait_until(lambda: current_run().now() > current_run().deadline)
+        raise OSError("full")
+
+    async def wait():
+        work()
+
+    jobs.job("job", timeout=0.1, on_timeout=on_timeout)(work if kind == "sync" else wait)
+    with Redbike(jobs, prefix, client) as bike:
+        bike.set("job", "NOW")
+        bike.work_one()
+        is_requeued = on_timeout == "requeue"
+        assert (told, bike.tell("job")["status"][:3]) == ([is_requeued], "ENQ" if is_requeued else "DIE")
+
+
+@pytest.mark.parametrize("concurrency", [None, 1])
+def test_a_run_that_its_program_ends_is_tried_again(client, prefix, concurrency):
+    told, begun, kept = [], asyncio.Event(), []
+    jobs = Jobs(middleware=[tell_retries(told)])
+
+    @jobs.job("job", timeout=60)
+    async def job() -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    async def main():
+        bike = AsyncRedbike(jobs, prefix, client)
+        await bike.set("job", "NOW")
+        kept.append(asyncio.create_task(bike.work(concurrency)))
+        await begun.wait()
+        # asyncio.run() cancels all.
+
+    asyncio.run(main())
+    assert told == [True]
 
 
 @pytest.mark.parametrize(

@@ -514,6 +514,21 @@ def test_an_async_middleware_that_never_enters_ends_at_the_deadline(client, pref
     assert failure["error"] in ("Overrun: a middleware was cancelled at its deadline", "overran its timeout of 0.2 s")
 
 
+@pytest.mark.parametrize("kind", ["sync", "asynchronous"])
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_middleware_sees_that_a_coroutine_was_ended_at_its_deadline(client, prefix, recorder, kind, concurrency):
+    jobs = Jobs(middleware=[getattr(recorder, kind)("outer"), recorder.asynchronous("inner")])
+
+    @jobs.job("slow", timeout=0.1)
+    async def slow() -> None:
+        await asyncio.sleep(1000)
+
+    with Redbike(jobs, prefix, client) as bike, beside(bike.store, lambda: bike.work(concurrency)):
+        bike.set("slow", "NOW")
+        wait_until(lambda: bike.runs("slow") and len(recorder.notes) == 4)
+    assert recorder.notes[2:] == ["inner sees Overrun", "outer sees Overrun"]
+
+
 def test_a_job_whose_middleware_loses_its_event_loop_runs_again(client, prefix):
     inside, goes_on = threading.Event(), threading.Event()
 
