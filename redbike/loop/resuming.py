@@ -117,8 +117,8 @@ def _drop_expired(
     resumption = decide_resumed(replace(state, paused=held, retry_state="", status=None), settings)
     skipped = Counter(dropped.skipped)
     skipped.update(resumption.skipped)
-    kept = resumption.retry_state or dropped.retry_state or RetryState().format()
-    return replace(resumption, retry_state=kept, skipped=skipped)
+    kept = RetryState.parse(resumption.retry_state or dropped.retry_state)
+    return replace(resumption, retry_state=replace(kept, failed=run.failed).format(), skipped=skipped)
 
 
 def _decide_held(

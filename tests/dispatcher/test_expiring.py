@@ -15,6 +15,7 @@ from redbike.loop.resuming import resume
 from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
+from redbike.store.records import RetryState
 from redbike.store.run import LEASE
 from redbike.worker.worker import Worker
 from tests.store.inspection.mending import repaired
@@ -333,9 +334,11 @@ def test_of_what_came_due_during_a_pause_catchup_runs_only_what_has_not_expired(
 ):
     put(store, schedule, now=NOON, **options)
     pass_at(NOON)
+    store.client.hset(store.keys.retry_states, JOB, "0 0 failed=2")
     pause(store, NOON + 1)
     assert resume(store.at(NOON + paused), Settings(), [JOB]) == [word]
     found = state(store)
+    assert RetryState.parse(found.retry_state).failed == 2
     assert (found.waiting.due if found.waiting else found.timeline, found.skipped) == (due, skipped)
     assert found.dropped == (NOON if word == "stopped" else None)
     assert list(fsck(store)) == []
