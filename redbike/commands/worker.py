@@ -65,7 +65,7 @@ class Commands(Checkable, RoundRobin):
         if filename is not None and not isinstance(filename, str):
             raise BadConfig(f"bad file name {filename!r:.80}: a text such as 'commands.ini' is needed")
         self._filename = filename
-        self._groups: dict[tuple[str, str], tuple[ProcessGroup, float]] = {}  # and their graces, by tag and job id
+        self._groups: dict[tuple[str, str], tuple[ProcessGroup, Callable[[], float]]] = {}  # and their graces, by run
         self._output_size = 0  # the setting
         self.use_folder(os.getcwd())
 
@@ -121,7 +121,7 @@ class Commands(Checkable, RoundRobin):
         """
         command = self._get_command(jobid)
         run = current_run()
-        seconds, grace = self._find_time(run, command)
+        seconds, late = self._find_time(run, command)
         if seconds <= 0:
             raise Overrun(f"no time was left to start {command.name!r}")
         deadline = time.monotonic() + seconds
@@ -139,7 +139,7 @@ class Commands(Checkable, RoundRobin):
                 start_command(command, env, lock) as group,
                 Output(group.process, own, kept, variables.values(), tap) as output,
             ):
-                is_in_time = self._wait_for_end(run, group, output, deadline, grace)
+                is_in_time = self._wait_for_end(run, group, output, deadline, self._get_grace(command), late)
             if (run.cancelled or not is_in_time) and group.is_alive():
                 lock.keep()
         tap.close()
@@ -155,11 +155,11 @@ class Commands(Checkable, RoundRobin):
     def cancel(self, run: Run) -> None:
         """End the command of `run` and its children, by its signal, and by SIGKILL after its grace."""
         if found := self._groups.get((run.tag, run.jobid)):
-            group, grace = found
-            group.end(grace, time.sleep)
+            group, find_grace = found
+            group.end(find_grace(), time.sleep)
 
     def _find_time(self, run: Run, command: Command) -> tuple[float, float]:
-        """Return how many seconds a command has, and how many after that until SIGKILL."""
+        """Return how many seconds a command has, and how many after that until SIGKILL at most."""
         left, grace = run.deadline - run.now(), self._get_grace(command)
         if "timeout" in parse_options(run.options):
             # It is in the deadline already. Beyond that, it still holds a slot.
@@ -240,25 +240,32 @@ class Commands(Checkable, RoundRobin):
             raise CommandFailed(f"no command {name!r} in {self._path or 'any file'}")
         return command
 
-    def _wait_for_end(self, run: Run, group: ProcessGroup, output: Output, deadline: float, grace: float) -> bool:
-        """Wait for the command. If it has not ended by `deadline`, end its group and return False.
+    def _wait_for_end(
+        self, run: Run, group: ProcessGroup, output: Output, deadline: float, grace: float, late: float
+    ) -> bool:
+        """Wait for the command. If it has not ended by `deadline`, end its group within `late` and return False.
 
         An exception ends the group too, and so does a cancellation: it ends the command by `cancel`, in another thread.
+        These give it its `grace`, but end it by then as well.
         """
-        self._groups[run.tag, run.jobid] = group, grace
+
+        def find_grace() -> float:
+            return min(grace, max(0.0, deadline - time.monotonic()) + late)
+
+        self._groups[run.tag, run.jobid] = group, find_grace
         try:
             # Only now: whoever cancels it from now on finds the group.
             if not run.cancelled and output.read_until_exit(deadline):
                 if run.cancelled:
-                    group.end(grace, output.read)
+                    group.end(find_grace(), output.read)
                 wait_if_ending()
                 return True
             if not run.cancelled:
                 log.warning("%s: its timeout has passed, so Redbike ends its command", output.jobid)
         except BaseException:
-            group.end(grace, output.read)
+            group.end(find_grace(), output.read)
             raise
         finally:
             self._groups.pop((run.tag, run.jobid), None)
-        group.end(grace, output.read)
+        group.end(find_grace() if run.cancelled else late, output.read)
         return False

@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 from dataclasses import replace
 
 import pytest
@@ -55,6 +56,32 @@ def test_grace_is_the_time_until_sigkill(work, commands, monkeypatch):
     assert given == [5.0, 1.5, 600.0, 5.0], "the slot of a job with a timeout of its own is not held for longer"
     worker = commands("[commands]\na = true\nb = true\n[a]\ntimeout = 60\n[b]\ntimeout = 10\ngrace = 2m\n")
     assert worker.timeout("work-A") == 130, "it has its grace within the deadline of its run"
+
+
+@pytest.mark.parametrize(("left", "grace"), [(3600.0, 30.0), (10.0, 15.0)])
+@pytest.mark.parametrize("is_early", [False, True])
+def test_what_is_cancelled_has_its_grace_but_ends_soon_after_its_deadline(
+    commands, as_run, monkeypatch, left, grace, is_early
+):
+    given, run = [], replace(a_run(seconds=left), options='{"timeout":3600}')
+    monkeypatch.setattr(ProcessGroup, "end", lambda group, grace, wait: given.append(grace) or group._kill())
+    monkeypatch.setattr("redbike.commands.worker.current_run", lambda: run)
+    worker = commands("[commands]\nx = sleep 300\n[x]\ngrace = 30\n")
+    worker.grace = 5.0
+
+    def cancel():
+        wait_until(lambda: is_early or worker._groups)
+        run.cancelled = True
+        worker.cancel(run)
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    if is_early:
+        canceller.join()
+    with pytest.raises(CommandFailed, match=r"^it was cancelled$"):
+        worker.work(run.jobid)
+    canceller.join()
+    assert grace - 5 < min(given) <= max(given) <= grace
 
 
 def test_a_worker_that_is_ended_uses_the_signal_but_not_a_long_grace(jobs):
