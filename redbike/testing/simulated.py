@@ -90,7 +90,8 @@ class _Runner(Runner):
 
     def _decide_raised(self, run: Run, error: BaseException, settings: Settings) -> NextState:
         next_state = super()._decide_raised(run, error, settings)
-        if next_state.outcome in (Outcome.RETRY, Outcome.FAILED, Outcome.OVERRUN) and not isinstance(error, Again):
+        failures = Outcome.RETRY, Outcome.FAILED, Outcome.OVERRUN, Outcome.LOST
+        if next_state.outcome in failures and not isinstance(error, Again):
             self.raised = error
         return next_state
 
@@ -173,7 +174,7 @@ class SimulatedRedbike(Redbike):
 
         What `work` raises is raised here, after the run has ended as its policies say. Then the clock stays there, and
         the next call goes on. With `reraise` false, it is not raised: `runs` and `failures` tell of it. A run that took
-        longer than its timeout raises `Overrun`.
+        longer than its timeout raises `Overrun`, unless it raises something else.
 
         Raise `TooManyRuns` if more than `limit` runs were due, `TypeError` for another `until`, and `BadConfig` for
         one that is past, and for another `limit` than a whole number.

@@ -11,6 +11,7 @@ from redbike import (
     BadConfig,
     Jobs,
     Limit,
+    RedbikeError,
     StopWork,
     TooManyRuns,
     UnsetJob,
@@ -163,6 +164,32 @@ def test_a_run_that_takes_too_long_is_raised(redbike):
     assert bike.tell("slow:A")["status"].startswith("DIE:")
     [past] = bike.runs()
     assert past.outcome == "overrun"
+
+
+def test_a_run_that_takes_too_long_and_raises_something_raises_that(redbike):
+    def fail_late(run):
+        wait_until(lambda: time.monotonic() > run.received + run.timeout + 0.05)
+        raise OSError("full")
+
+    bike = redbike(Worker(fail_late), default_timeout=0.05)
+    bike.set("slow:A", "NOW")
+    with pytest.raises(OSError, match="full"):
+        bike.run_due()
+    assert [run.outcome for run in bike.runs()] == ["overrun"]
+
+
+def test_a_coroutine_that_ends_its_event_loop_is_raised(redbike):
+    jobs = Jobs()
+
+    @jobs.job("stops")
+    async def stops():
+        asyncio.get_running_loop().stop()
+
+    bike = redbike(jobs)
+    bike.set("stops", "NOW")
+    with pytest.raises(RedbikeError, match="the event loop was stopped by a job"):
+        bike.run_due()
+    assert [run.outcome for run in bike.runs()] == ["lost"]
 
 
 def test_coroutines_run_and_are_cancelled_at_their_deadline(redbike):
