@@ -241,7 +241,7 @@ def _find_drop(run: Run, next_state: NextState) -> str:
     """Return what the end of a run removes: its ``progress``, or ``all`` that is kept for its job; "" for nothing."""
     # What has failed keeps what it has saved: ``redbike run`` tries the same occurrence again.
     is_over = next_state.outcome in (Outcome.OK, Outcome.CANCELLED)
-    if next_state.place == "unset" or (run.uses_saved and is_over):
+    if next_state.place == "unset" or ((run.uses_saved or run.has_begun) and is_over):
         return "all"
     return "" if run.told is None else "progress"
 

@@ -80,6 +80,22 @@ def test_each_try_of_an_occurrence_finds_what_was_saved_last_and_the_end_leaves_
     assert kept(bike) == {}, "the occurrence is over"
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_it_is_gone_when_the_occurrence_is_over_also_if_the_last_try_does_not_look_at_it(client, prefix, is_cancelled):
+    bike, steps = Redbike(Doing(), prefix, client, retries=1, backoff=0.0), [saves(1), raising(ValueError())]
+    bike.worker.acts[JOB] = lambda: [steps.pop(0)() for _ in tuple(steps)]
+    set_job(bike.store, JOB, YEARS, "now")
+    assert bike.work_one() == JOB
+    assert kept(bike) != {}
+    if is_cancelled:
+        assert [each.word for each in bike.cancel(JOB)] == ["cancelled"]
+    else:
+        bike.dispatch_due()
+        assert bike.work_one() == JOB
+    assert kept(bike) == {}
+    assert list(fsck(bike.store)) == []
+
+
 def test_after_a_loss_of_several_runs_it_is_found_and_the_attempt_is_the_same(bike):
     lose(bike, JOB, "other:A", "gone:A")
     attempts = []
@@ -183,14 +199,14 @@ def test_a_coroutine_awaits_it(client, prefix, is_in_its_own_loop):
     assert worker.found == (None, 1, 1, 2, 2, 3)
 
 
-@pytest.mark.parametrize("uses", [False, True])
-def test_only_the_end_of_a_run_that_uses_it_has_its_key_and_its_flag(bike, uses):
+@pytest.mark.parametrize(("uses", "tries"), [(False, 0), (True, 0), (False, 1)])
+def test_only_the_end_of_a_run_that_may_have_used_it_has_its_key_and_its_flag(bike, uses, tries):
     """A key more costs the server something at each call."""
     set_job(bike.store, JOB, YEARS, "now")
     run = take_one(bike.store, QUEUES, "tag")
-    run.uses_saved = uses
+    run.uses_saved, run.tries = uses, tries
     call = bike.store.runs.pack_end([(run, NextState("next", 4e9))])
-    assert (bike.store.keys.saved in call.keys, "drops" in call.given) == (uses, uses)
+    assert (bike.store.keys.saved in call.keys, "drops" in call.given) == (uses or tries > 0,) * 2
 
 
 def test_a_key_of_a_wrong_type_is_named(bike):

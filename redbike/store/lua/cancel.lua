@@ -2,7 +2,7 @@
 -- cancel: queue, timeline, held → timeline, held or stopped, without the occurrence that waits; in
 --         flight: the run is marked.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, spent, requests, pauses,
---        options, following, followers, _backfill, _write
+--        options, saved, following, followers, _backfill, _write
 -- given  job; request: its tag; found: its schedule, timeline (score), queued and pause (records)
 --        and the tag of its run, where they are there; due: when the schedule goes on, missing for
 --        never; spent: if that is the end of a one-off, the setting forget-after; skipped: {reason:
@@ -22,6 +22,7 @@ local function drop()  -- its occurrence
   local tried = tonumber(retry_state_of(call('HGET', retry_states, job)).due)
   local kept = given.retry_state
   change(kept and 'HSET' or 'HDEL', retry_states, {job, kept})
+  change('HDEL', saved, {job})
   for reason, number in pairs(given.skipped) do count(reason, job, number) end
   local pause = pause_of(found.pause)
   drop_member(job, tried)  -- what is to be tried again has run
