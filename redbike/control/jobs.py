@@ -1,6 +1,7 @@
 """What operators do to jobs that exist: cancel what waits or runs, pause and resume them, run them once now."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import cache
 
 from redbike.config.settings import Settings
 from redbike.control.operator import name_operator
@@ -29,12 +30,17 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
     (no occurrence of it waits or runs), ``nowhere`` (it is for every host, and has no job on any) and ``missing``.
     """
     words: dict[str, str] = {}
-    nowhere, holds = list[str](), list_holds(store.queue_limits.list_pauses())
+    nowhere = list[str]()
+    # Each shard knows the pauses of all queues. One that is away is not asked about jobs of others.
+    read_holds = cache(lambda shard: list_holds(shard.queue_limits.list_pauses()))
+
+    def find_pause(state: JobState) -> tuple[float, float] | None:
+        queue = state.waiting.queue if state.waiting else store.name_queue(state.jobid)
+        holds = read_holds(store.find_shard(state.jobid))
+        return find_queue_pause([*holds.get(queue, ()), *holds.get("", ())], state.now)
 
     def plan_one(state: JobState) -> Cancellation | str:
-        queue = state.waiting.queue if state.waiting else ""
-        pause = find_queue_pause([*holds.get(queue, ()), *holds.get("", ())], state.now)
-        return compute_cancellation(state, settings, pause)
+        return compute_cancellation(state, settings, find_pause)
 
     for page in split(list_on_hosts(store, jobids, nowhere), STEP):
         words |= dict.fromkeys(page, "")

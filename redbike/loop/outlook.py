@@ -91,9 +91,12 @@ def list_holds(pauses: Mapping[str, tuple[Pause | None, Pause | None]]) -> dict[
 
 
 def find_queue_pause(holds: Iterable[Hold], now: float) -> tuple[float, float] | None:
-    """Return the first and the last instant by `now` of the pause that is on, or else of that which ended last."""
+    """Return the first and the last instant by `now` of the pause that is on, or else of that which ended last.
+
+    Of two with the same end, it is the one that began first.
+    """
     begun = [hold for hold in holds if hold.since <= now]
-    found = max(begun, key=lambda hold: hold.until, default=None)
+    found = max(begun, key=lambda hold: (hold.until, -hold.since), default=None)
     return (found.since, min(found.last, now)) if found else None
 
 

@@ -3,6 +3,7 @@
 What the user asks to be set becomes a job with its first due time. What is cancelled waits, or runs.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,11 +180,11 @@ def check_base(jobid: str, queue: str, changes: OptionChanges) -> None:
 
 
 def compute_cancellation(
-    state: JobState, settings: Settings, queue_pause: tuple[float, float] | None = None
+    state: JobState, settings: Settings, find_pause: Callable[[JobState], tuple[float, float] | None] = lambda job: None
 ) -> Cancellation | str:
     """Return what is to be cancelled of a job, and when it goes on; or a word if there is nothing to cancel.
 
-    `queue_pause` is what `find_queue_pause` has found for its queue.
+    `find_pause` is called if its occurrence waits, and returns what `find_queue_pause` has found for its queue.
     """
     if state.schedule is None:
         return "missing"
@@ -199,7 +200,7 @@ def compute_cancellation(
     until = state.pause.since if state.pause else state.now
     run = Run(state.jobid, due, "", until, until, 0, 0, state.schedule, queue or "")
     run.options, run.tries, run.after = state.options, tried.tries, tried.after
-    run.queue_pause = queue_pause
+    run.queue_pause = find_pause(state)
     decided = decide_rescheduled(run, override(settings, state.options), until, why="")
     next_state = keep_failed(decided, tried.failed)
     # CONTINUE goes on at once.

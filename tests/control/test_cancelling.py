@@ -77,14 +77,32 @@ def test_the_schedule_goes_on_as_after_a_run(store, schedule, now, settings, ski
     ("until", "is_resumed", "missed", "paused"),
     [(None, False, 1, 2), (START + 250, False, 2, 1), (START + 1000, False, 1, 2), (None, True, 1, 2)],
 )
+@pytest.mark.parametrize(("set_at", "where"), [(START, "queue"), (START - 1, "timeline")])
 @pytest.mark.parametrize("name", [QUEUE, ""])
-def test_what_came_due_while_its_queue_was_paused_is_counted_as_paused(store, name, until, is_resumed, missed, paused):
-    set_job(store.at(START), JOB, OLD, START)
+def test_what_came_due_while_its_queue_was_paused_is_counted_as_paused(
+    store, name, set_at, where, until, is_resumed, missed, paused
+):
+    set_job(store.at(set_at), JOB, OLD, START)
+    assert place(store.questions.inspect([JOB])[0]) == where
     store.at(START + 150).queue_limits.pause(name, until, "me", "")
     if is_resumed:
         store.at(START + 320).queue_limits.open(name, resume=True)
     _, after = cancel(store, START + 350)
     assert (after.skipped, after.timeline) == ({"cancelled": 1, "missed": missed, "paused": paused}, START + 400)
+
+
+@pytest.mark.parametrize("names", [(QUEUE, ""), ("", QUEUE)])
+def test_of_two_pauses_that_are_on_the_first_one_counts(store, names):
+    set_job(store.at(START), JOB, OLD, START)
+    for name, since in zip(names, (START + 50, START + 250), strict=True):
+        store.at(since).queue_limits.pause(name, None, "me", "")
+    assert cancel(store, START + 350)[1].skipped == {"cancelled": 1, "paused": 3}
+
+
+def test_a_retry_that_is_cancelled_while_its_queue_is_paused(store):
+    STATES["waiting_to_retry"](store)
+    store.at(START + 150).queue_limits.pause(QUEUE, None, "me", "")
+    assert cancel(store, START + 350)[1].skipped == {"cancelled": 1, "missed": 1, "paused": 2}
 
 
 def test_a_retry_that_is_cancelled_drops_nothing_that_overlap_remembers(store):

@@ -8,6 +8,7 @@ import pytest
 from redbike.config.limits import Limit
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
+from redbike.control.jobs import cancel_jobs
 from redbike.errors import Unreachable
 from redbike.loop.loop import Loop
 from redbike.store.agreement import Agreement
@@ -213,6 +214,13 @@ def test_runs_of_other_shards_are_handed_back_while_one_is_away(nodes, store, jo
     nodes[0].start()
     states = store.questions.inspect(jobids)
     assert [bool(state.running) for state in states] == [True, False]
+
+
+@pytest.mark.parametrize("schedule", ["NOW", "EVERY:1h"])
+def test_jobs_of_other_shards_are_cancelled_while_one_is_away(nodes, store, jobids, schedule):
+    set_job(store, jobids[0], schedule, "now")
+    nodes[1].kill()
+    assert cancel_jobs(store, jobids[:1], Settings()) == [(jobids[0], "cancelled")]
 
 
 class Limited(Doing):

@@ -201,7 +201,7 @@ class Rehearser:
             course.skipped[Skip.CANCELLED] += not state.run.cancelled
             return course
         pause = find_queue_pause([*outlook.queue_holds, *outlook.common_holds], state.now)
-        plan = compute_cancellation(state, outlook.own, pause)
+        plan = compute_cancellation(state, outlook.own, lambda job: pause)
         if isinstance(plan, str):
             return follow(outlook)
         course = follow(replace(outlook, state=move(state, plan.due)))
