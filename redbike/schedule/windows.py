@@ -79,5 +79,6 @@ def join_windows(windows: Iterator[Window] | list[Window]) -> list[Window]:
 def check_recurring(schedule: Schedule, now: float | None) -> None:
     """Raise `BadSchedule` unless it has times after `now` at which a blackout may begin; if that is None, or had."""
     is_other = schedule.runs_once or schedule.never_runs or schedule.is_immediate or schedule.allows_pause
-    if is_other or (now is not None and schedule.next(now) is None):
+    is_of_others = schedule.is_awaiting or schedule.is_for_hosts  # it follows jobs, or is that of hosts
+    if is_other or is_of_others or (now is not None and schedule.next(now) is None):
         raise BadSchedule(f"bad schedule {quoted(schedule.text)}: a blackout needs times that come again and again")
