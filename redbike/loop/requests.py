@@ -53,11 +53,15 @@ class Request:
 
     def _find_start(self) -> HostStart | None:
         """Return what is to be known of a base for its jobs on hosts: see `HostStart`."""
+        known = HostStart.parse(self.known)
         if self.stays:
-            return HostStart.parse(self.known)
-        is_timed = isinstance(self.schedule, EveryHost) and not self.schedule.inner.runs_once
+            return known
+        if not isinstance(self.schedule, EveryHost) or self.schedule.inner.runs_once:
+            return None
+        if known and known.is_given and not self.is_given and self.schedule.is_stored_as(known.schedule):
+            return known
         has_other = self.is_given or self.since != self.now
-        return HostStart(self.since, self.now, self.is_given) if is_timed and has_other else None
+        return HostStart(self.since, self.now, self.is_given, self.schedule.text) if has_other else None
 
     @property
     def timed_schedule(self) -> Schedule:

@@ -6,7 +6,7 @@ A job whose id ends in ``@all`` is the *base* of one on each host, which has the
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NotRequired, Self, TypedDict
+from typing import Any, NotRequired, Self, TypedDict
 
 from redbike.config.options import ALL_OF, format_options, load_mark
 from redbike.config.settings import MAX_HOST
@@ -72,20 +72,23 @@ def has_same_schedule(revision: str, other: str) -> bool:
     return revision[:8] == other[:8]
 
 
-class HostStart(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class HostStart:
     """From when the occurrences of a base count, where it is not when that was set. Times are epoch seconds."""
 
     since: float
     set_at: float
     is_given: bool  # by the user, and not by the timefile
+    schedule: str = field(default="", compare=False)  # the one that the base got then; its jobs on hosts lack it
 
     @classmethod
     def parse(cls, stored: str) -> Self | None:
         """Read the options of a base, or of its job on one host, as they are stored; None if there is none."""
         found = load_mark(stored)
         try:
-            return cls(float(found["since"]), float(found["set"]), bool(found["given"]))
-        except (TypeError, KeyError, ValueError):
+            schedule = str(found.get("schedule", ""))
+            return cls(float(found["since"]), float(found["set"]), bool(found["given"]), schedule)
+        except (AttributeError, TypeError, KeyError, ValueError):
             return None
 
     def format(self) -> dict[str, Any]:
@@ -98,7 +101,8 @@ def add_start(stored: str, start: HostStart | None) -> str:
     if start is None and load_mark(stored) is None:
         return stored
     options = {name: value for name, value in (load_object(stored) or {}).items() if name != ALL_OF}
-    return format_options(options | {ALL_OF: start.format()}) if start else format_options(options)
+    mark = {ALL_OF: start.format() | {"schedule": start.schedule}} if start else {}
+    return format_options(options | mark)
 
 
 def make_mark(base: str, revision: str, start: HostStart | None) -> dict[str, Any]:

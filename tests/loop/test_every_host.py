@@ -288,6 +288,26 @@ def test_a_host_that_comes_later_does_not_catch_up(farm, tmp_path, source):
     assert bike.tell("clean:A@web5")["next_run"] > farm.now + 80_000
 
 
+@pytest.mark.parametrize("schedule", ["EVERY:1h@0", "EVERY:1h", "0 * * * *"])
+@pytest.mark.parametrize(
+    ("again", "is_kept"),
+    [
+        ({}, True),
+        ({"retries": 4}, True),
+        ({"schedule": "30 * * * *"}, False),
+        ({"after": 1.0}, False),
+        ({"schedule": "STOP"}, False),
+    ],
+)
+def test_a_base_that_is_set_again_unchanged_still_counts_from_after(farm, schedule, again, is_kept):
+    farm.bike.set(BASE, schedule, after=farm.now + 86400)
+    for options in (again, {"note": "x"}):
+        farm.bike.set(BASE, **{"schedule": schedule} | options)
+    farm.spread(later=200, here=["web1", "web2", "web3"])
+    dues = [farm.bike.tell(f"clean:A@{host}")["next_run"] or 0.0 for host in ("web1", "web3")]
+    assert [due > farm.now + 80_000 for due in dues] == [is_kept, is_kept]
+
+
 def test_a_host_has_a_job_also_where_its_worker_does_not_name_the_queue_as_it_has_many(farm):
     queues = (*(f"work-{number:02}" for number in range(MOST_QUEUES)), "work-A")
     named = {"queues": shorten(queues), "checksums": sum_others(queues), "for_host": True}
