@@ -1,14 +1,16 @@
 """What is worth a remark when a job is set or unset."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 
+from redbike.errors import ServerError
 from redbike.importers.seen import SeenIds
 from redbike.loop.requests import Request
 from redbike.schedule.kinds import Stop
 from redbike.schedule.moments import is_same_text
+from redbike.store.enums import Event
 from redbike.store.inspected import JobState
 from redbike.store.jobs import JobToSet, describe_waiting
 from redbike.store.records import Membership
@@ -39,10 +41,26 @@ def describe_owner(jobid: str, group: str) -> str:
     return f"{jobid} is a row of {group}: the next load of the group sets it again, so change the row, too"
 
 
-def log_if_spent(request: Request, job: JobToSet) -> None:
-    """Say that a job that is set is never due: its time is past, or its rule has run out, by ``after`` or by itself."""
-    if job.due is None and not (job.error or request.schedule.never_runs):
-        log.warning("%s: nothing is left to run of %r", job.jobid, request.schedule.text)
+def is_spent(job: JobToSet, state: JobState) -> bool:
+    """Tell whether a job that was just set has no run to come: neither is it due again, nor does anything wait."""
+    # A worker may have ended the only run already: then it is stopped, but was due.
+    return job.due is None and state.has_event(Event.STP)
+
+
+def log_if_spent(store: Store, requests: Mapping[str, Request], jobs: Iterable[JobToSet]) -> None:
+    """Say which jobs that were just set never run: their time is past, or their rule has run out.
+
+    That may be by ``after``, or by itself.
+    """
+    never_due = {job.jobid: job for job in jobs if job.due is None and not job.error}
+    found = {jobid: job for jobid, job in never_due.items() if not requests[jobid].schedule.never_runs}
+    try:
+        states = store.questions.inspect(list(found)) if found else []
+    except ServerError:  # they are set all the same, and to set them again may run them again
+        return
+    for state in states:
+        if is_spent(found[state.jobid], state):
+            log.warning("%s: nothing is left to run of %r", state.jobid, requests[state.jobid].schedule.text)
 
 
 def log_if_due(

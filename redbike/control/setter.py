@@ -15,7 +15,7 @@ from typing import Any, Unpack
 from redbike.config.options import JobOptions, OptionChanges, read_changes
 from redbike.config.settings import Settings, check_zone
 from redbike.control.pairs import Pair, Wanted, read_pair
-from redbike.control.remarks import describe_owner, log_if_due, log_if_spent
+from redbike.control.remarks import describe_owner, is_spent, log_if_due, log_if_spent
 from redbike.errors import BadJobId, BadSchedule, NoSuchJob, ServerError
 from redbike.loop.every_host import EveryHost
 from redbike.loop.host_jobs import check_unset
@@ -25,7 +25,6 @@ from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_z
 from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.schedule.parser import parse_stored
 from redbike.store.backfill import check_stored
-from redbike.store.enums import Event
 from redbike.store.every_host import is_base
 from redbike.store.jobs import JobToSet, Refused, describe_waiting, explain_refusal
 from redbike.store.names import check_jobid
@@ -72,7 +71,7 @@ class Setter:
         """
         try:
             zone = read_zone(tz)
-            self._set(jobid, schedule, read_since(after, zone), zone, read_changes(options), says_spent=True)
+            self._set(jobid, schedule, read_since(after, zone), zone, read_changes(options), logs_if_spent=True)
         except BadSchedule as error:
             log.error("%s: %s", jobid, error)
             return False
@@ -96,8 +95,7 @@ class Setter:
             return job is not None and job.due is not None
         if job:
             log_if_due(job, before, state, since is None and bool(self.settings.timefile), self._warn)
-        # A worker may have ended the only run already: a job without a run to come is both stopped and never due.
-        return job is not None and not (job.due is None and state.has_event(Event.STP))
+        return job is not None and not is_spent(job, state)
 
     def enter_from_shell(self, jobid: str, schedule: str, data: Any) -> None:
         """Enter a one-off of a shell, see `redbike.store.shell`; only commands of a shell do so."""
@@ -105,7 +103,7 @@ class Setter:
 
     def _set(
         self, jobid: str, schedule: ScheduleLike | None, after: float | None, tz: str | None, changes: OptionChanges,
-        check: Callable[[str], str] = check_own_jobid, says_spent: bool = False
+        check: Callable[[str], str] = check_own_jobid, logs_if_spent: bool = False
     ) -> JobToSet | None:  # fmt: skip
         """Set one job, and return it; for None as its schedule unset it. Raise `BadSchedule`."""
         if schedule is None:
@@ -123,8 +121,8 @@ class Setter:
         job = self.set_requests({jobid: request}, from_now=since == now)[jobid]
         if job.error:
             raise job.error
-        if says_spent:
-            log_if_spent(request, job)
+        if logs_if_spent:
+            log_if_spent(self.store, {jobid: request}, [job])
         return job
 
     def unset(self, jobid: str) -> bool:
@@ -182,9 +180,9 @@ class Setter:
 
         def set_them() -> None:
             asked_for = dict(jobs)
-            for job in self.set_requests(jobs, from_now=since == now).values():
-                if job.due is None:
-                    log_if_spent(asked_for[job.jobid], job)
+            done = self.set_requests(jobs, from_now=since == now).values()
+            log_if_spent(self.store, asked_for, done)
+            for job in done:
                 if isinstance(job.error, ValueError):
                     results[places[job.jobid]] = job.jobid, job.error
 

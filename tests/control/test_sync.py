@@ -669,6 +669,20 @@ def test_it_is_said_of_a_job_of_many_that_nothing_is_left_to_run(bike, caplog, c
     assert "once:A: nothing is left to run of 'AT:" in caplog.text
 
 
+@pytest.mark.parametrize("call", ["set", "sync", "set_many"])
+def test_it_is_not_said_while_the_last_occurrence_waits(bike, caplog, call):
+    rule, options = "DTSTART:20200101T000000Z\nRRULE:FREQ=DAILY;COUNT=1", {"note": "the last one"}
+    bike.set("a:A", rule, after=0)
+    assert bike.tell("a:A")["status"].startswith("ENQ:")
+    if call == "set":
+        bike.set("a:A", rule, **options)
+    else:
+        rows = [("a:A", rule, options)]
+        list(bike.set_many(rows)) if call == "set_many" else bike.sync(rows)
+    assert (bike.tell("a:A")["status"][:4], bike.tell("a:A")["options"]) == ("ENQ:", options)
+    assert caplog.messages == []
+
+
 def test_a_new_job_after_a_group_waits_for_jobs_that_join_it_in_the_same_file(bike):
     bike.sync([("a", HOURLY)])
     bike.sync([("a", HOURLY, {"group_of": "g"}), ("then", "GROUP:g")])

@@ -209,8 +209,7 @@ class Syncer:
             # A row behind them may have ended the cycle.
             done = list(setter.set_requests(again, from_now, step).values())
         _mark_refused(plans, {job.jobid: job.error for job in done if isinstance(job.error, ValueError)})
-        for job in done:
-            log_if_spent(asked_for[job.jobid], job)
+        log_if_spent(self._store, asked_for, done)
         _Besides(plans).commit(self._store, setter.store, self._settings)
 
     def _mark_bad(self, plans: list[_Plan], wish: Wish) -> None:
