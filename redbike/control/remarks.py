@@ -95,7 +95,9 @@ def _log_if_due_at_once(job: JobToSet, before: JobState, state: JobState) -> Non
     """
     if not isinstance(job.due, float) or job.due > state.now:
         return
-    has_place = not job.new_jitter and is_same_text(job.schedule, before.schedule or "", job.anchor_span)
+    # What waits in a queue keeps its place though others are spread now; what has failed for good had none.
+    had_place = before.waiting or (not job.new_jitter and (before.timeline is not None or before.held is not None))
+    has_place = had_place and is_same_text(job.schedule, before.schedule or "", job.anchor_span)
     is_held = state.pause or (state.timeline is not None and state.timeline <= state.now)
     if not (has_place or is_held or before.run):
         when = datetime.fromtimestamp(job.due, UTC).isoformat()

@@ -161,6 +161,34 @@ def test_a_one_off_that_is_past_is_due_at_once(bike):
         assert bike.worker.worked[-1] == ("late:A", due)
 
 
+@pytest.mark.parametrize(
+    ("before", "ago", "options", "is_said"),
+    [
+        ("waits", 3600, {}, False),
+        ("waits", 3600, {"retries": 3}, False),
+        ("waits", 3600, {"spread": "1m"}, False),
+        ("waits", 1800, {}, True),
+        ("failed", 3600, {}, True),
+        ("stopped", 3600, {}, True),
+    ],
+)
+def test_what_is_set_again_says_that_it_is_due_at_once(client, prefix, tmp_path, caplog, before, ago, options, is_said):
+    caplog.set_level("INFO", "redbike")
+    bike = Redbike(Recorder(), prefix, client, timefile=str(tmp_path / "timefile"), on_error="stop")
+    bike.worker.work = fail
+    now = bike.store.timeline.read_clock()
+    Timefile(tmp_path / "timefile").write(now - 7200)
+    bike.enter("job:A", f"EVERY:7d@{now - 7 * 86400 - 3600:.0f}")
+    if before == "failed":
+        assert bike.work_one() == "job:A"
+    elif before == "stopped":
+        bike.set("job:A", "STOP")
+    caplog.clear()
+    bike.enter("job:A", f"EVERY:7d@{now - 7 * 86400 - ago:.0f}", **options)
+    assert bike.tell("job:A")["status"].startswith("ENQ:")
+    assert ("job:A: due at once: it came due at " in caplog.text) is is_said
+
+
 def test_the_timefile_says_from_when_occurrences_count(client, prefix, tmp_path, caplog):
     caplog.set_level("INFO", "redbike")
     path = tmp_path / "timefile"
