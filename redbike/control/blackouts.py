@@ -31,10 +31,10 @@ def make_blackout(store: Store, every: ScheduleLike, lasting: Any, reason: str, 
     return check_blackout(every, lasting, store.who, reason, timezone, store.timeline.read_clock())
 
 
-def check_row(wanted: WantedBlackout | None, timezone: str, now: float, stored: StoredRow) -> Blackout | None:
-    """Return the blackout that a row asks for; None if it asks for none, or if that is over. Raise as `make_blackout`.
+def make_row_blackout(wanted: WantedBlackout | None, timezone: str, now: float, stored: StoredRow) -> Blackout | None:
+    """Return the blackout of a row; None if it asks for none, or if that is over. Raise as `make_blackout`.
 
-    A job that is there has had its last one, or is in it. A new one is paused until that ends.
+    A blackout is over if it never begins again. For a new job, it is not over while it lasts.
     """
     if wanted is None:
         return None

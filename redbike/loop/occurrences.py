@@ -110,7 +110,7 @@ def pass_surplus(schedule: Schedule, after: float, until: float, limit: int) -> 
     """Return how many occurrences in (after, until] are older than the last `limit` ones, and after when these come.
 
     Not more than `COUNT_LIMIT` of those are counted. A limit as high as that is none. Where it costs too much to count
-    all, the limit is a tenth of what was counted at most.
+    all, the limit is at most a tenth of the counted ones.
     """
     if limit >= COUNT_LIMIT:
         return 0, after

@@ -98,8 +98,8 @@ ALL_SAYS = {
     "complete.",
     "resume": "The timeline and all queues go on, except what was paused on its own. What came due meanwhile runs as "
     "the option catchup says.",
-    "halt": "Each dispatcher and worker that runs now stops, after its current jobs. Nothing runs until others are "
-    "started: what starts processes on your hosts, such as systemd, may do so at once.",
+    "halt": "Each dispatcher and worker that runs now stops, after its current jobs. Nothing runs until you "
+    "start others. A supervisor such as systemd may restart them at once.",
 }
 WRITES = ("unset", "limit", "unlimit", "halt")  # what needs more than the role to operate
 SAYS = {"jobs": {name: action.says for name, action in ACTIONS.items()}, "queue": QUEUE_SAYS, "all": ALL_SAYS}

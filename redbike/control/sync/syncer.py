@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from redbike.config.options import BLACKOUT, SCHEDULE
 from redbike.config.settings import Settings, check_zone
-from redbike.control.blackouts import check_row, set_for_jobs
+from redbike.control.blackouts import make_row_blackout, set_for_jobs
 from redbike.control.remarks import log_if_spent, log_waiting
 from redbike.control.setter import CHUNK, Setter
 from redbike.control.sync.changes import (
@@ -156,7 +156,7 @@ class Syncer:
             else:
                 own = "UTC" if SCHEDULE in row.complete else zone
                 schedule = parse_to_set(row.schedule, own, row.jobid, now, self._settings)
-            blackout = check_row(row.blackout, "UTC" if BLACKOUT in row.complete else zone, now, stored)
+            blackout = make_row_blackout(row.blackout, "UTC" if BLACKOUT in row.complete else zone, now, stored)
         except ValueError as error:
             change = Change(Difference.BAD, row.jobid, line=row.line, error=error)
             return _Plan(change, has_schedule=schedule is not None)
