@@ -47,7 +47,8 @@ def read_command(data: Any) -> Command:
         data["argv"][0],
         argv=tuple(map(str.encode, data["argv"])),
         cwd=data["cwd"].encode(),
-        env={name.encode(): value.encode() for name, value in data["env"].items()},
+        # Earlier versions have stored more of them.
+        env={name.encode(): value.encode() for name, value in data["env"].items() if name not in SECRETS},
         inherits=False,
         umask=int(data["umask"], 8),
         output=KEPT,

@@ -305,6 +305,21 @@ def test_what_nobody_has_done_is_no_change_of_somebody_else(desk, bike, shell, m
     assert list(bike.fsck()) == []
 
 
+def test_a_one_off_that_has_run_meanwhile_does_not_go_with_its_record(desk, bike, shell, monkeypatch):
+    bike.set("own:A", "NOW")
+    desk.write(lambda rows: rows.update({"new:A": rows.pop("own:A") | {"jobid": "new:A"}}))
+
+    def edit_late(_, path):
+        bike.work_one()
+        path.write_text(desk.wanted.read_text())
+
+    desk.use("true")
+    monkeypatch.setattr("redbike.cli.edit._run_editor", edit_late)
+    done = shell.run("edit", "--yes")
+    assert (done.returncode, "somebody has changed it" in done.stderr) == (1, True), done.stderr
+    assert [run.jobid for run in bike.runs("own:A")] == ["own:A"]
+
+
 def test_a_job_whose_id_looks_like_a_comment_holds_up_nothing(desk, bike, shell):
     bike.set("#a:A", HOURLY)
     done = desk.edit(lambda rows: (rows["report:A"].update(retries="5"), rows["#a:A"].update(retries="5")))

@@ -74,6 +74,8 @@ def test_a_record_is_what_it_was_made_of_without_what_belongs_to_a_terminal():
     }  # fmt: skip
     command = read_command(record)
     assert (command.argv, command.cwd, command.umask, command.inherits) == ((b"ls", b""), b"/tmp", 0o22, False)
+    # An earlier version has stored the whole of it.
+    assert read_command(record | {"env": env}).env.keys().isdisjoint({b"REDBIKE_URL", b"REDBIKE_PING_URL"})
 
 
 @pytest.mark.parametrize(

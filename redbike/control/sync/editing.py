@@ -191,7 +191,7 @@ def _has_changed(row: Row | None, exported: Cells | None, now: Cells | None, clo
     if exported is None or now is None:
         return exported != now
     # Cells that nobody has edited, or only emptied.
-    kept = {SCHEDULE: not row or SCHEDULE in row.complete, PAUSED: not row or not row.pause}
+    kept = {SCHEDULE: row is not None and SCHEDULE in row.complete, PAUSED: not row or not row.pause}
     kept[BLACKOUT] = not row or not row.blackout
     return any(
         before != after and not (kept.get(name) and _changes_itself(name, before, after, clock))
@@ -200,7 +200,7 @@ def _has_changed(row: Row | None, exported: Cells | None, now: Cells | None, clo
 
 
 def _changes_itself(name: str, before: str, after: str, now: float) -> bool:
-    """Tell whether a cell is another one without anybody: by a run, by the end of a pause, or by a blackout."""
+    """Tell whether a cell differs although nobody changed it: by a run, the end of a pause, or a blackout."""
     if name == SCHEDULE:
         return after == Stop.text and is_one_off(before)
     was, found = (load_object(text) or {} for text in (before, after))

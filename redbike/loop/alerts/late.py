@@ -106,7 +106,7 @@ class Awaiting:
     def _read_awaited(self, state: JobState) -> list[JobState | None]:
         """Return the parents for which a follower waits; for a group, the first of the jobs that are left of it.
 
-        None is there for those of which nothing is known.
+        It has None for an unknown parent.
         """
         groups = [each.removeprefix(MARK) for each in state.waits_for if is_group(each)]
         found = self._store.groups.read(groups, MOST_MEMBERS) if groups else {}

@@ -58,24 +58,29 @@ def inspect_jobs(store: Store, listing: Listing, queues: Mapping[str, Iterable[s
 def see_groups(store: Store, states: list[JobState]) -> list[JobState]:
     """Return states of jobs of a shard with what all shards know of the groups for which they wait.
 
-    Another shard may be missing, as whoever asks that one finds: these groups may be open still.
+    If another shard is missing, such a group counts as open.
     """
     if len(store.whole.shards) == 1:
         return states
     with tolerate_missing():
-        return [_wait_for_mail(store, state) for state in see_whole(states, store.whole.groups.read)]
+        seen = list(see_whole(states, store.whole.groups.read))
+        if not any(map(_follows_what_is_over, seen)):
+            return seen
+        mail = list(ask_each(store.whole.shards, lambda shard: shard.links.list_mail()))
+    return [_wait_for_mail(store, state, mail) if _follows_what_is_over(state) else state for state in seen]
 
 
-def _wait_for_mail(store: Store, state: JobState) -> JobState:
+def _follows_what_is_over(state: JobState) -> bool:
+    return bool(state.awaited_group and state.awaited and not (state.awaited.left or state.awaited.is_open))
+
+
+def _wait_for_mail(store: Store, state: JobState, mail: list[Any]) -> JobState:
     """Count a group that is over as open while messages tell that to its shard, or to the shard of the job.
 
-    A missing shard may have such messages.
+    `mail` names the receivers of the messages of each shard. A missing shard may have such messages.
     """
-    group = state.awaited_group
-    if not group or not state.awaited or state.awaited.left or state.awaited.is_open:
-        return state
-    home, here = (store.whole.number_shard(each) for each in (MARK + group, state.jobid))
-    mail = list(ask_each(store.whole.shards, lambda shard: shard.links.list_mail()))
+    assert state.awaited
+    home, here = (store.whole.number_shard(each) for each in (f"{MARK}{state.awaited_group}", state.jobid))
     is_known = len(mail) == len(store.whole.shards)
     is_coming = not is_known or any(home in each for each in mail) or (home != here and here in mail[home])
     return replace(state, awaited=state.awaited._replace(is_open=True)) if is_coming else state

@@ -29,7 +29,7 @@ IsIt = Callable[[], bool]
 def add_totals(totals: Iterable[Total]) -> Total:
     """Add up numbers of jobs; all that is dispatched in each shard is dispatched.
 
-    If the clock of some was ahead, that is told: `Total.dispatched` is then as far ahead as in the worst of them.
+    If a shard is ahead of its clock, `Total.dispatched` is as far ahead as in the worst shard.
     """
     found = list(totals)
     names = ("jobs", "timeline", "due", "paused", "failing", "unarchived")
