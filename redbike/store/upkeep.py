@@ -7,16 +7,15 @@ rewind is kept until somebody has acknowledged it.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Literal
 
 from redbike.connection.refusals import translate_errors
 from redbike.schedule.clock import Clock, format_length
 from redbike.store.enums import Skip
 from redbike.store.inspected import FOLLOWER, JobState
-from redbike.store.keys import MARKS, Keys
 from redbike.store.namespace import PAGE, Part, split
 from redbike.store.patterns import escape
+from redbike.store.prefixes import list_inflight
 from redbike.store.records import REWIND, decode, encode, format_time
 from redbike.store.run import AHEAD, CLOCKS_DIFFER, GRACE, LEASE, SLACK
 from redbike.store.scripts import Call
@@ -100,13 +99,8 @@ class Upkeep(Part):
             found: list[Any] = []
             for name in map(decode, client.smembers(keys.queues)):
                 found += keys.of_queue(name)
-            flying = list(map(decode, client.scan_iter(match=f"{escape(keys.inflight_base)}*", count=PAGE)))
-            # app-inflight may be a prefix too.
-            for other in map(Keys, {each.rpartition("-")[0] for each in flying if each.endswith(MARKS)}):
-                names = map(decode, client.smembers(other.queues))
-                its = {*other.list_fixed(), *chain.from_iterable(map(other.of_queue, names))}
-                flying = [each for each in flying if each not in its and not each.startswith(other.inflight_base)]
-            found += flying
+            flying = map(decode, client.scan_iter(match=f"{escape(keys.inflight_base)}*", count=PAGE))
+            found += list_inflight(client, keys, flying)
             # The names of the queues after these: if this is interrupted, the next flush finds the others by them.
             found += keys.list_fixed()
             return sum(int(client.unlink(*page)) for page in split(found, PAGE))

@@ -8,7 +8,7 @@ from redbike import Redbike
 from redbike.errors import BadQueueName
 from tests.cli.refused import check_refused
 from tests.loops import make_worker
-from tests.verbs import Quiet
+from tests.verbs import Quiet, take_one
 
 ROWS = [
     ("a", "work-statuses", "a-work", "A"),
@@ -174,3 +174,24 @@ def test_what_looks_for_runs_in_flight_leaves_out_another_prefix(client, has_job
         own.flush()
         assert {*client.scan_iter()} == before
         assert list(bike.fsck()) == []
+
+
+def test_a_run_in_flight_is_found_beside_a_prefix_whose_keys_look_so(client):
+    make(client, "a-inflight").set("mail", "NOW")
+    bike = make(client, "a", "mail")
+    bike.set("mail", "NOW")
+    assert take_one(bike.store, [("mail", 100.0)], "tag").jobid == "mail"
+    client.delete("a-running", "a-batches", "a-leases")
+    list(bike.repair())
+    assert client.hkeys("a-running") == [b"mail"]
+    assert client.llen("a-mail") == 0, "it is not to run twice"
+    assert list(bike.fsck()) == []
+
+
+def test_a_key_of_a_queue_that_is_named_as_a_fixed_one_hides_no_others(client):
+    bike = make(client, "a")
+    for jobid in ("work-agreed", "work-mail"):
+        bike.set(jobid, "NOW")
+        bike.unset(jobid)
+    client.delete("a-work-mail", "a-queues")
+    assert any("'work-mail'" in str(problem) for problem in bike.fsck())

@@ -15,11 +15,12 @@ from redbike.connection.refusals import ON_THE_MOVE, translate_errors
 from redbike.errors import Unreachable
 from redbike.store.backfill import HEAD
 from redbike.store.blackouts import is_blackout_name
-from redbike.store.keys import FAMILIES, FIXED, MARKS, OF_QUEUE
+from redbike.store.keys import FAMILIES, FIXED, OF_QUEUE
 from redbike.store.misplaced import TIMER
 from redbike.store.names import is_queue_name
 from redbike.store.namespace import DATA_PAGE, PAGE, split
 from redbike.store.patterns import escape
+from redbike.store.prefixes import list_inflight, list_prefixes
 from redbike.store.records import RunRecord, Waiting, decode, parse_batch
 from redbike.store.sharded.missing import name_if_silent
 from redbike.store.store import Store
@@ -201,7 +202,7 @@ def _list_limits(store: Store, listing: Listing) -> None:
 
 def _list_tombstone_queues(store: Store, found: list[str]) -> Iterator[str]:
     """Yield the queues that have tombstones, also queues that were never used, if their name and keys allow."""
-    base, others = store.keys.tombstones(""), _list_other_prefixes(found, {*store.keys.list_fixed()})
+    base, others = store.keys.tombstones(""), _list_other_prefixes(store, found)
     for name in (key.removeprefix(base) for key in found if key.startswith(base) and not key.startswith(others)):
         kinds = [decode(store.client.type(key)) for key in store.keys.of_queue(name)]
         if is_queue_name(name) and all(kind in (own, "none") for kind, own in zip(kinds, OF_QUEUE, strict=True)):
@@ -211,9 +212,7 @@ def _list_tombstone_queues(store: Store, found: list[str]) -> Iterator[str]:
 def _list_inflight(store: Store, listing: Listing, found: list[str]) -> None:
     """List the tags that have in-flight keys, with the jobs that were taken under them."""
     base, held = store.keys.inflight_base, list[tuple[int, str, list[str]]]()
-    others = _list_other_prefixes(found, {*store.keys.list_fixed()})
-    keys = [key for key in found if key.startswith(base) and not key.startswith(others)]
-    for page in split(keys, PAGE):
+    for page in split(list_inflight(store.client, store.keys, found), PAGE):
         with store.client.pipeline(transaction=False) as pipeline:
             for key in page:
                 pipeline.pttl(key)
@@ -228,15 +227,15 @@ def _list_inflight(store: Store, listing: Listing, found: list[str]) -> None:
         listing.add_tag(key.removeprefix(base), jobids)
 
 
-def _list_other_prefixes(found: list[str], ours: set[str]) -> tuple[str, ...]:
+def _list_other_prefixes(store: Store, found: list[str]) -> tuple[str, ...]:
     """Return what the keys of other prefixes begin with, such as those of app-x beside app."""
-    return tuple(key[: key.rindex("-") + 1] for key in found if key.endswith(MARKS) and key not in ours)
+    return tuple(f"{each}-" for each in list_prefixes(store.client, found) if each != store.keys.prefix)
 
 
 def _list_keys(store: Store, listing: Listing, found: list[str], names: set[str], homes: set[str]) -> None:
     keys, client = store.keys, store.client
     ours = {*keys.list_fixed(), *(key for name in names for key in keys.of_queue(name))}
-    others = _list_other_prefixes(found, ours)
+    others = _list_other_prefixes(store, found)
     families = tuple(f"{keys.prefix}-{family}" for family in FAMILIES)
     for key in found:
         name = key.removeprefix(f"{keys.prefix}-")

@@ -1,0 +1,41 @@
+"""The keys of the other prefixes on a server, such as ``app-x`` beside ``app``."""
+
+from collections.abc import Iterable, Iterator
+
+import redis
+
+from redbike.store.keys import MARKS, Keys
+from redbike.store.records import decode
+
+
+def list_keys(keys: Keys, queues: Iterable[str]) -> Iterator[str]:
+    """Yield the keys of a prefix that has these queues, but for those in flight."""
+    yield from keys.list_fixed()
+    for name in queues:
+        yield from keys.of_queue(name)
+
+
+def read_queues(client: "redis.Redis", prefix: str) -> set[str] | None:
+    """Return the queues that were ever used; None if the key is of another program, or nobody here may see it."""
+    try:
+        return set(map(decode, client.smembers(Keys(prefix).queues)))
+    except redis.ResponseError as error:
+        if isinstance(error, redis.exceptions.NoPermissionError) or str(error).startswith("WRONGTYPE"):
+            return None
+        raise
+
+
+def list_prefixes(client: "redis.Redis", found: Iterable[str]) -> list[str]:
+    """Return the prefixes that have jobs or workers, as these keys tell."""
+    # A key of a queue with such a name has another type.
+    marks = [key for key in found if key.endswith(MARKS) and decode(client.type(key)) == "hash"]
+    return sorted({mark.rpartition("-")[0] for mark in marks})
+
+
+def list_inflight(client: "redis.Redis", keys: Keys, found: Iterable[str]) -> list[str]:
+    """Return which of these keys are in-flight keys. All those of app-inflight begin as the ones of app do."""
+    flying = [key for key in found if key.startswith(keys.inflight_base)]
+    for other in map(Keys, list_prefixes(client, flying)):
+        its = set(list_keys(other, read_queues(client, other.prefix) or ()))
+        flying = [key for key in flying if key not in its and not key.startswith(other.inflight_base)]
+    return flying
