@@ -36,7 +36,7 @@ class Placing:
     """Names the queues of the jobs of `store`, and remembers those that have none."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self._check = store, Neighbours(store).check
+        self._store, self._neighbours = store, Neighbours(store)
         self._unplaced: OrderedDict[str, _Unplaced] = OrderedDict()  # by job id, that which was tried last at the end
         self._told_at = float("-inf")
 
@@ -46,7 +46,6 @@ class Placing:
         for jobid, due in jobs:
             try:
                 name = self._store.queue_for(jobid)
-                self._check([name])
             except ServerError:
                 raise
             except Exception as error:
@@ -54,6 +53,9 @@ class Placing:
                 name = ""
                 errors[jobid] = describe(error)
             found.append((jobid, due, name))
+        if shared := self._neighbours.find_shared({name for _, _, name in found if name}):
+            errors |= {jobid: shared[name] for jobid, _, name in found if name in shared}
+            found = [(jobid, due, "" if name in shared else name) for jobid, due, name in found]
         if self._unplaced:
             for jobid, _, name in found:
                 if name:

@@ -1,115 +1,127 @@
-"""No prefix may have keys that are those of another one on the same server.
+"""Prefixes share a server, but no key may be of two of them.
 
-- ``a`` with a queue ``work-mail`` has those of ``a-work``.
-- If both ``a`` and ``a-wake`` have a queue ``q``, one key has the tokens of the first and the jobs of the second.
-- If ``a-queue`` has a queue ``limits``, its jobs are in the key for the limits of ``a``.
+- ``a`` with a queue ``work-mail`` has the list of the queue ``mail`` of ``a-work``.
+- If both ``a`` and ``a-wake`` have a queue ``q``, the tokens of the first are in the list of the second.
+- If ``a-queue`` has a queue ``limits``, its list is the key for the limits of ``a``.
+
+Whoever sets a job is refused early, as soon as the other prefix could have such a queue. A worker or a dispatcher is
+refused a queue only if the other prefix has used one that shares a key with it.
 
 A tag is random. So no in-flight key of ``a`` is a key of ``a-inflight``.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 
 import redis
 
 from redbike.connection.client import is_in_cluster
 from redbike.connection.refusals import translate_errors
 from redbike.errors import BadQueueName
-from redbike.store.keys import FIXED, Keys
-from redbike.store.processes import ProcessRecord, list_worked
-from redbike.store.records import decode
+from redbike.store.keys import Keys
+from redbike.store.namespace import PAGE, split
+from redbike.store.prefixes import list_keys, read_queues
 from redbike.store.store import Store
+
+AGAIN = 10.0  # seconds after which it asks again about a queue that was refused
 
 
 class Neighbours:
-    """Refuses queues whose keys are, or may become, those of another prefix. It asks about each queue once."""
+    """Knows which queues of this prefix have keys of another one. It asks about each that has none only once."""
 
     def __init__(self, store: Store) -> None:
         self._client = store.client
         self._keys = store.keys
-        self._prefix = store.keys.prefix
         self._is_in_cluster = is_in_cluster(store.client)
         self._has_shards = len(store.whole.shards) > 1
-        self._checked: set[str] = set()  # queues
-        self._unused: set[str] = set()  # other prefixes
+        self._free: set[str] = set()  # queues about which `check` has asked
+        self._shared: dict[str, tuple[str, float]] = {}  # by queue: why it is refused, and when it was asked about
+        self._unshared: set[str] = set()  # queues
 
     def check(self, queues: Collection[str]) -> None:
         """Raise `BadQueueName` if the keys of one of these queues are, or may become, those of another prefix."""
         # Braces keep the keys of shards apart from all others.
-        if not (self._has_shards or self._checked.issuperset(queues)):
-            new = {*queues} - self._checked
-            self._check_shorter(new)
-            self._check_longer(new)
-            self._checked |= new
+        if not (self._has_shards or self._free.issuperset(queues)):
+            new = {*queues} - self._free
+            used = self._find_used(new)
+            for why in (*self._find_shared(new, used).values(), *self._list_possible(new, used)):
+                raise BadQueueName(why)
+            self._free |= new
 
-    def _check_shorter(self, queues: set[str]) -> None:
-        """Check prefixes with which this one begins."""
-        for other in self._list_used(head for head, _ in _split(self._prefix)):
-            theirs = Keys(other)
-            if fixed := {*theirs.list_fixed()} & {self._keys.queue(name) for name in queues}:
-                self._refuse(other, f"its queue {min(fixed).removeprefix(f'{self._prefix}-')!r}")
-            for name in sorted(self._read_queues(other)):
-                own = self._keys.queue(name)
-                for key in theirs.of_queue(name):
-                    if key.startswith(self._keys.queue("")) and (key != own or name in queues):
-                        self._refuse(other, f"the queue {name!r} of that")
+    def check_shared(self, queues: Collection[str]) -> None:
+        """Raise `BadQueueName` if another prefix has a key of one of these queues."""
+        for why in self.find_shared(queues).values():
+            raise BadQueueName(why)
 
-    def _check_longer(self, queues: set[str]) -> None:
-        """Check prefixes that begin with this one."""
-        heads = {head: name for name in sorted(queues, reverse=True) for head, _ in _split(name)}
-        # A key of a queue begins with those of any queue there.
-        taken = {other: name for head, name in heads.items() for other in self._keys.of_queue(head)}
-        # A key is that of one queue there.
-        shared = {self._keys.queue(head): {rest} for name in FIXED for head, rest in _split(name)}
-        shared |= {base.removesuffix("-"): queues for base in self._keys.of_queue("")[1:]}
-        for other in self._list_used([*taken, *shared]):
-            if other in taken:
-                self._refuse(other, f"its queue {taken[other]!r}")
-            if found := shared[other] & self._read_queues(other):
-                self._refuse(other, f"the queue {min(found)!r} of that")
+    def find_shared(self, queues: Collection[str]) -> dict[str, str]:
+        """Return why those of these queues are refused of which another prefix has a key."""
+        if self._has_shards or self._unshared.issuperset(queues):
+            return {}
+        now = time.monotonic()
+        known = {name: self._shared[name] for name in queues if name in self._shared}
+        known = {name: (why, at) for name, (why, at) in known.items() if now - at < AGAIN}
+        if new := {*queues} - self._unshared - known.keys():
+            found = self._find_shared(new, self._find_used(new))
+            known |= {name: (why, now) for name, why in found.items()}
+            self._shared |= known
+            self._unshared |= new - found.keys()
+        return {name: why for name, (why, _) in known.items()}
 
-    def _list_used(self, prefixes: Iterable[str]) -> list[str]:
-        """Return those that have jobs, dispatchers or workers."""
+    def _find_shared(self, queues: set[str], used: dict[str, set[str]]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for other, names in used.items():
+            theirs = set(list_keys(Keys(other), names))
+            if not theirs.isdisjoint(self._keys.list_fixed()):
+                found |= dict.fromkeys(queues, self._explain(other, "a queue of that"))
+            shared = (name for name in queues if not theirs.isdisjoint(self._keys.of_queue(name)))
+            found |= {name: self._explain(other, f"its queue {name!r}") for name in shared}
+        return found
+
+    def _list_possible(self, queues: set[str], used: dict[str, set[str]]) -> Iterator[str]:
+        """Yield why keys of these queues may become those of another prefix."""
+        for name in sorted(queues):
+            for other in (key for head in _list_heads(name) for key in self._keys.of_queue(head) if key in used):
+                yield self._explain(other, f"its queue {name!r}")
+        for other in _list_heads(self._keys.prefix):
+            for name in sorted(used.get(other, ())):
+                # One key may be of the queues of this name in both: only if this prefix has one, too.
+                keys = {*Keys(other).of_queue(name)} - {self._keys.queue(name)}
+                if any(key.startswith(self._keys.queue("")) for key in keys):
+                    yield self._explain(other, f"the queue {name!r} of that")
+
+    def _find_used(self, queues: Iterable[str]) -> dict[str, set[str]]:
+        """Return the other prefixes that have jobs and could share keys of these queues, with the queues they used."""
+        heads = {head for key in list_keys(self._keys, queues) for head in _list_heads(key)} - {self._keys.prefix}
         # In a cluster, a prefix has braces; without these it would be in another slot.
-        unknown = sorted(each for each in {*prefixes} - self._unused if "{" in each or not self._is_in_cluster)
-        keys = [f"{prefix}-{name}" for prefix in unknown for name in ("statuses", "workers")]
-        kinds = self._read_types(keys)
-        used = [prefix for prefix, *pair in zip(unknown, kinds[::2], kinds[1::2], strict=True) if "hash" in pair]
-        self._unused.update({*unknown} - {*used})
-        return used
-
-    def _read_types(self, keys: Sequence[str]) -> list[str]:
+        asked = sorted(head for head in heads if "{" in head or not self._is_in_cluster)
         with translate_errors():
-            try:
-                with self._client.pipeline(transaction=False) as pipeline:
-                    for key in keys:
-                        pipeline.type(key)
-                    return [decode(kind) for kind in pipeline.execute()]
-            except redis.exceptions.NoPermissionError:
-                # Of one at least. Those that nobody here may see are not in the way.
-                return ["none"] if len(keys) == 1 else [kind for key in keys for kind in self._read_types([key])]
+            found = (other for page in split(asked, PAGE) for other in self._list_used(page))
+            pairs = [(other, read_queues(self._client, other)) for other in found]
+        return {other: names for other, names in pairs if names is not None}
 
-    def _read_queues(self, other: str) -> set[str]:
-        """Return the queues of another prefix that were ever used, and those that its workers look into."""
-        keys = Keys(other)
-        with translate_errors():
-            names = {decode(name) for name in self._client.smembers(keys.queues)}
-            owners: Any = self._client.zrange(keys.seen, 0, -1)
-            texts = self._client.hmget(keys.workers, owners) if owners else []
-        records = (ProcessRecord.parse(decode(text)) for text in texts)
-        return names.union(*(list_worked(record) for record in records if record))
+    def _list_used(self, prefixes: list[str]) -> list[str]:
+        keys = [f"{prefix}-statuses" for prefix in prefixes]
+        with suppress(redis.exceptions.NoPermissionError):  # for one of them at least
+            if not self._client.exists(*keys):
+                return []
+        with self._client.pipeline(transaction=False) as pipeline:
+            for key in keys:
+                pipeline.type(key)
+            kinds = pipeline.execute(raise_on_error=False)
+        for kind in kinds:
+            if isinstance(kind, Exception) and not isinstance(kind, redis.exceptions.NoPermissionError):
+                raise kind
+        return [prefix for prefix, kind in zip(prefixes, kinds, strict=True) if kind in (b"hash", "hash")]
 
-    def _refuse(self, other: str, why: str) -> None:
-        raise BadQueueName(
-            f"the prefix {self._prefix!r} cannot be used beside {other!r} on one server: {why} would have its keys"
-        )
+    def _explain(self, other: str, why: str) -> str:
+        own = self._keys.prefix
+        return f"the prefix {own!r} cannot be used beside {other!r} on one server: {why} would have its keys"
 
 
-def _split(name: str) -> Iterator[tuple[str, str]]:
-    """Yield what stands before and behind each dash."""
+def _list_heads(name: str) -> list[str]:
+    """Return what stands before each dash."""
     parts = name.split("-")
-    for number in range(1, len(parts)):
-        head, rest = "-".join(parts[:number]), "-".join(parts[number:])
-        # In a cluster, half of what stands in braces would be in another slot, and is no prefix.
-        if head.count("{") == head.count("}"):
-            yield head, rest
+    heads = ("-".join(parts[:number]) for number in range(1, len(parts)))
+    # In a cluster, half of what stands in braces would be in another slot, and is no prefix.
+    return [head for head in heads if head.count("{") == head.count("}")]

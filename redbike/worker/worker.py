@@ -75,7 +75,7 @@ class Worker:
         self._batch: Batch | None = None  # that which is run
         self._unsaid: list[EndedRun] = []  # of the last batch: those of whose ends the server may not know yet
         self.hosts = HostQueues(settings.host or name_host(), store.queue_limits.find_used)
-        self.queues = Queues(worker, settings.default_timeout, hosts=self.hosts, check=Neighbours(store).check)
+        self.queues = Queues(worker, settings.default_timeout, hosts=self.hosts, check=Neighbours(store).check_shared)
         self.pings = self.pings_class()
         self.missing = MissingCommands(worker, Takers(store.workers.list_working))
         self.runner = Runner(worker, settings, self.pings, self.missing.leave, event_loop)

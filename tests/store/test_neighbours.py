@@ -10,22 +10,31 @@ from tests.cli.refused import check_refused
 from tests.loops import make_worker
 from tests.verbs import Quiet, take_one
 
-ROWS = [
+# (prefix, queue, other prefix, queue): these share a key.
+SHARED = [
     ("a", "work-statuses", "a-work", "A"),
     ("a", "work-mail", "a-work", "mail"),
-    ("a", "b-c-mail", "a-b", "A"),
-    ("a", "b-c-mail", "a-b-c", "A"),
-    ("a-b", "c-x", "a-b-c", "A"),
     ("a", "mail", "a-wake", "mail"),
-    ("a", "b-mail", "a-wake-b", "A"),
     ("a", "mail", "a-tombstones", "mail"),
-    ("a", "b-mail", "a-tombstones-b", "A"),
     ("a", "A", "a-queue", "limits"),
     ("a", "A", "a-failure", "times"),
     ("a", "A", "a-retry", "states"),
 ]
-BOTH_WAYS = [(*pair, *other) for *pair, a, b in ROWS for pair, other in [(pair, (a, b)), ((a, b), pair)]]
-clashing = pytest.mark.parametrize(("early", "queue", "late", "refused"), BOTH_WAYS)
+# With another queue, these could.
+POSSIBLE = [
+    ("a", "work-A", "a-work", "work-A"),
+    ("a", "b-c-mail", "a-b", "A"),
+    ("a", "b-c-mail", "a-b-c", "A"),
+    ("a-b", "c-x", "a-b-c", "A"),
+    ("a", "b-mail", "a-wake-b", "A"),
+    ("a", "b-mail", "a-tombstones-b", "A"),
+]
+
+
+def both_ways(rows):
+    """Tests with the first pair first, and with the second."""
+    turned = [(*pair, *other) for *pair, a, b in rows for pair, other in [(pair, (a, b)), ((a, b), pair)]]
+    return pytest.mark.parametrize(("early", "queue", "late", "refused"), turned)
 
 
 class Named(Quiet):
@@ -46,7 +55,7 @@ def make(client, prefix, *names, **settings):
     return Redbike(Named(*names), prefix, client, **settings)
 
 
-@clashing
+@both_ways(SHARED + POSSIBLE)
 def test_whichever_is_used_second_is_refused(client, early, queue, late, refused):
     make(client, early).set(queue, "NOW")
     bike = make(client, late)
@@ -91,7 +100,7 @@ def test_who_may_not_see_the_other_keys_goes_on(client, server_url):
         client.execute_command("ACL", "DELUSER", "limited")
 
 
-@clashing
+@both_ways(SHARED)
 def test_a_worker_is_refused_before_it_takes_what_is_of_another_prefix(client, early, queue, late, refused):
     make(client, early).set(queue, "NOW")
     said = f"the prefix '{late}' cannot be used beside '{early}'"
@@ -103,12 +112,39 @@ def test_a_worker_is_refused_before_it_takes_what_is_of_another_prefix(client, e
     assert make(client, early, queue).work_one() == queue
 
 
-@clashing
-def test_a_queue_into_which_a_worker_looks_counts_before_it_is_used(client, early, queue, late, refused):
-    bike = make(client, early, queue)
-    with make_worker(bike.store, bike.worker).presence, pytest.raises(BadQueueName, match=f"beside '{early}'"):
-        make(client, late).set(refused, "NOW")
-    assert make(client, late).set(refused, "NOW"), "its worker has ended in order"
+@both_ways(POSSIBLE)
+def test_two_that_share_no_key_yet_are_worked_beside_each_other(client, early, queue, late, refused):
+    pairs = [(make(client, early, queue), queue), (make(client, late, refused), refused)]
+    for bike, jobid in sorted(pairs, key=lambda pair: len(pair[0].store.keys.prefix)):
+        bike.set(jobid, "EVERY:1h")
+    for hours in (1, 2):
+        assert [bike.dispatch_due(time.time() + hours * 3601) for bike, _ in pairs] == [1, 1]
+        assert [bike.work_one() for bike, _ in pairs] == [queue, refused]
+        pairs = [(make(client, bike.store.keys.prefix, jobid), jobid) for bike, jobid in pairs]
+
+
+@pytest.mark.parametrize(("early", "queue", "late", "other"), [("a", "work-mail", "a-work", "mail")])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_process_without_jobs_keeps_no_prefix_out(client, early, queue, late, other, is_turned):
+    if is_turned:
+        early, queue, late, other = late, other, early, queue
+    idle, bike = make(client, early, queue), make(client, late, other)
+    with make_worker(idle.store, idle.worker).presence:
+        bike.set(other, "NOW")
+        assert make(client, late, other).work_one() == other
+
+
+@pytest.mark.parametrize("command", ["rpush", "set"])
+def test_keys_of_another_program_are_no_prefix(client, command):
+    client.hset("a-statuses", "x", 1)
+    getattr(client, command)("a-queues", "work-mail")
+    client.hset("a-work-mail-statuses", "x", 1)
+    client.hset("a-work-mail-queues", "x", 1)
+    bike = make(client, "a-work", "mail", "mail-x")
+    bike.set("mail", "NOW")
+    bike.set("mail-x", "EVERY:1h")
+    assert bike.dispatch_due(time.time() + 3601) == 1
+    assert {bike.work_one(), bike.work_one()} == {"mail", "mail-x"}
 
 
 def test_a_queue_that_is_named_later_is_refused_too_and_the_others_are_worked(client, caplog):
@@ -118,21 +154,42 @@ def test_a_queue_that_is_named_later_is_refused_too_and_the_others_are_worked(cl
     bike.worker.names.append("work-mail")
     bike.set("letters", "NOW")
     assert bike.work_one() == "letters"
+    client.config_resetstat()
     assert bike.work_one() is None
+    assert not {"cmdstat_type", "cmdstat_smembers"} & {*client.info("commandstats")}, "it was refused just now"
     assert caplog.text.count("the prefix 'a' cannot be used beside 'a-work'") == 1
     assert make(client, "a-work", "mail").work_one() == "mail"
 
 
-def test_a_dispatcher_moves_no_job_to_a_key_of_another_prefix(client, caplog):
+def test_a_dispatcher_moves_no_job_to_a_key_of_another_prefix(client, caplog, monkeypatch):
     bike = make(client, "a")
     bike.set("work-mail", "EVERY:1h")
+    bike.set("work-other", "EVERY:1h")
     bike.set("mail", "EVERY:1h")
-    make(client, "a-work").set("mail", "NOW")
-    assert bike.dispatch_due(time.time() + 3601) == 1
-    assert bike.tell("work-mail")["status"].startswith("TML")
+    other = make(client, "a-work", "mail")
+    other.set("mail", "NOW")
+    for moved, later in [(2, 3601), (0, 3611)]:
+        client.config_resetstat()
+        assert bike.dispatch_due(time.time() + later) == moved
+        assert ("cmdstat_smembers" in client.info("commandstats")) == bool(moved), "it asks again only later"
+        assert bike.tell("work-mail")["status"].startswith("TML")
     assert "work-mail: no queue, so the dispatcher tries again: " in caplog.text
     assert "the prefix 'a' cannot be used beside 'a-work'" in caplog.text
-    assert make(client, "a-work", "mail").work_one() == "mail"
+    assert other.work_one() == "mail"
+    other.flush()
+    monkeypatch.setattr("redbike.store.neighbours.AGAIN", 0.0)
+    assert bike.dispatch_due(time.time() + 3621) == 1
+
+
+def test_many_queues_are_checked_in_few_requests(client):
+    names = [f"{number}-x" for number in range(400)]
+    client.config_resetstat()
+    make(client, "a", *names).work_one()
+    assert "cmdstat_type" not in client.info("commandstats")
+    make(client, "a-wake-399").set("y", "NOW")
+    make(client, "a-399").set("x", "NOW")
+    with pytest.raises(BadQueueName, match="beside 'a-399' on one server: its queue '399-x' would have its keys"):
+        make(client, "a", *names).work_one()
 
 
 def test_a_queue_is_checked_once(client):
