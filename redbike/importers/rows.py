@@ -60,6 +60,7 @@ class WantedPause(NamedTuple):
     by: str | None = None  # None: whoever loads the file
     reason: str | None = None
     every: str | None = None  # the times of the blackout that has begun it; None: somebody has
+    own_end: float | None = None  # when it was to end, before a blackout has lengthened it
 
 
 class WantedBlackout(NamedTuple):

@@ -31,14 +31,15 @@ class Pauses(Part):
 
     def pause(
         self, jobids: Sequence[str], until: float | None, by: str, reason: str, since: float | None = None,
-        of_base: bool = False, every: str | None = None
+        of_base: bool = False, every: str | None = None, own_end: float | None = None
     ) -> list[str]:  # fmt: skip
         """Pause jobs, none of them twice, `STEP` in each step; return a word of ``lua/pause.lua`` for each.
 
         The pauses end by themselves at `until`, if that is not None. They began at `since`, or now. `by` and `reason`
-        are for people. `of_base`: it is the pause of their base; `every`: it is that of a blackout of these times.
+        are for people. `of_base`: it is the pause of their base; `every`: it is that of a blackout of these times;
+        `own_end`: a blackout has lengthened it, and this is its own end.
         """
-        given: dict[str, Any] = {"note": make_note(by, reason, every, of_base)}
+        given: dict[str, Any] = {"note": make_note(by, reason, every, of_base, own_end)}
         given["detail"] = describe_pause(until, reason)
         if until is not None:
             given["ends"] = until

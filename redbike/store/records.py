@@ -26,6 +26,7 @@ COUNT = re.compile(r"\d{1,18}", re.ASCII)
 RETRY_STATE = re.compile(
     rf"(\d{{1,9}}) (\d{{1,9}})(?: (\d{{1,9}}) (-|{MOMENT}) (-|{MOMENT}))?(?: failed=(\d{{1,9}}))?( alone)?", re.ASCII
 )
+OWN_END = re.compile(MOMENT, re.ASCII)
 SHARE = re.compile(r"[01]\.\d{6}", re.ASCII)
 REWIND = re.compile(rf"({MOMENT}) ({MOMENT}) ({MOMENT})", re.ASCII)  # with its field
 PAUSE = re.compile(rf"(-|{MOMENT}) ({MOMENT}) (-|{MOMENT}) (.*)", re.ASCII | re.DOTALL)
@@ -162,9 +163,11 @@ class Pause:
         return {"since": self.since, "until": self.until, "by": note.get("by"), "reason": note.get("reason")}
 
     def to_row(self) -> dict[str, Any]:
-        """Return what a file of jobs has of it: also the times of the blackout that has begun it."""
-        every = self._read_note().get("every")
-        return {**self.to_dict(), **({"every": every} if every else {})}
+        """Return what a file of jobs has of it: also what blackouts have to do with it, as `make_note` takes that."""
+        note = self._read_note()
+        every, own_end = note.get("every"), str(note.get("own_end"))
+        more = {"own_end": float(own_end)} if OWN_END.fullmatch(own_end) else {}
+        return {**self.to_dict(), **({"every": every} if every else more)}
 
     @property
     def is_of_blackout(self) -> bool:
@@ -185,10 +188,12 @@ class Pause:
         return load_object(self.note) or {}
 
 
-def make_note(by: str, reason: str, every: str | None = None, of_base: bool = False) -> str:
-    """Return the note of a `Pause`."""
-    more = {**({"every": every} if every else {}), **({"of_base": True} if of_base else {})}
-    return json.dumps({"by": by, "reason": reason, **more})
+def make_note(
+    by: str, reason: str, every: str | None = None, of_base: bool = False, own_end: float | None = None
+) -> str:
+    """Return the note of a `Pause`. `own_end` is when it was to end, if a blackout has lengthened it."""
+    more = {"every": every, "of_base": of_base, "own_end": own_end and format_time(own_end)}
+    return json.dumps({"by": by, "reason": reason, **{name: value for name, value in more.items() if value}})
 
 
 class ProgressDetails(TypedDict):

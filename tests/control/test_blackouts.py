@@ -97,6 +97,25 @@ def test_pauses_by_hand_are_not_shortened_and_end_nothing_else(redbike, form, ca
     assert list(fsck(bike.store)) == []
 
 
+def test_a_file_has_the_own_end_of_a_pause_that_a_blackout_has_lengthened(redbike):
+    bike = redbike(RoundRobin("A"), now=START)
+    bike.set("job:A", "AT:4000000000")
+    bike.pause("job:A", every=DAILY, lasting="1h")
+    bike.pause("job:A", until=START + 100 * 60)
+    bike.run_due(START + 90 * 60)
+    rows = [ALL_COLUMNS, *bike.get_rows()]
+    bike.unset("job:A")
+    out = io.StringIO()
+    csv.writer(out).writerows(rows)
+    list(bike.sync_file(io.StringIO(out.getvalue())))
+    assert [ALL_COLUMNS, *bike.get_rows()] == rows
+    bike.resume("job:A", every=True)
+    assert bike.tell("job:A")["paused"]["until"] == START + 100 * 60
+    bike.client.hset(bike.store.keys.pauses, "job:A", f'- {START:.6f} - {{"own_end": "soon"}}')
+    [cell] = [row[ALL_COLUMNS.index("paused")] for row in bike.get_rows()]
+    assert cell.endswith('"reason": null}')
+
+
 @pytest.mark.parametrize("lasting", ["40m", 5400 + 1e-8])
 def test_no_job_begins_when_one_that_is_on_takes_the_place_of_another(redbike, lasting):
     worker = Quiet("A")

@@ -589,7 +589,7 @@ def test_a_file_pauses_a_job_that_is_there_and_resumes_none(bike, column, cell, 
     ("column", "cell"),
     [
         *(("paused", cell) for cell in ("[", "[]", '{"untill": 1}', '{"until": "soon"}', '{"since": true}')),
-        *(("paused", cell) for cell in ('{"since": -1}', '{"reason": "a\\nb"}', '{"every": 1}')),
+        *(("paused", cell) for cell in ('{"since": -1}', '{"reason": "a\\nb"}', '{"every": 1}', '{"own_end": "soon"}')),
         *(("blackout", cell) for cell in ("2h", "[]", "{}", '{"every": "0 2 * * *"}', '{"every": 1, "seconds": 60}')),
         ("blackout", '{"every": "0 2 * * *", "seconds": 60, "for": 1}'),
         ("blackout", '{"every": "EVERY:1m", "seconds": 60}'),

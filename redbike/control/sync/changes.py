@@ -196,7 +196,7 @@ def _make_pause(row: Row, now: float) -> Pause | None:
     if wanted is None or (wanted.until is not None and wanted.until <= now):
         return None
     since = now if wanted.since is None else min(wanted.since, now)
-    note = make_note(wanted.by or name_operator(), wanted.reason or "", wanted.every)
+    note = make_note(wanted.by or name_operator(), wanted.reason or "", wanted.every, own_end=wanted.own_end)
     return Pause(None, since, wanted.until, note)
 
 

@@ -266,8 +266,8 @@ class _Besides:
         """Change it; what people want to know of is `noted`."""
         store.jobs.set_groups(self._memberships)
         for pause, jobids in self._pauses.items():
-            row, jobids = pause.to_row(), [*jobids, *list_others(store, jobids)]
-            noted.pauses.pause(jobids, row["until"], row["by"], row["reason"], row["since"], every=row.get("every"))
+            jobids = [*jobids, *list_others(store, jobids)]
+            noted.pauses.pause(jobids, **pause.to_row())
         for blackout, jobids in self._blackouts.items():
             set_for_jobs(noted, jobids, blackout, settings)
         EveryHost(store, settings).spread(self._bases)
