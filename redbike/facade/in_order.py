@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-Run = Callable[[], None]
+Run = Callable[..., None]  # called with an error, it does nothing but fail with that
 
 
 class InOrder:
@@ -24,9 +24,11 @@ class InOrder:
             self._waiting[name] = deque()
         try:
             start(partial(self._run_all, name, run))
-        except BaseException:
+        except BaseException as error:
             with self._changing:
-                self._waiting.pop(name, None)
+                behind = self._waiting.pop(name, ())
+            for later in behind:
+                later(error)
             raise
 
     def _run_all(self, name: str, run: Run | None) -> None:

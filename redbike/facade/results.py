@@ -79,8 +79,10 @@ def start_thread(name: str, run: Callable[[], None]) -> None:
     threading.Thread(target=run, name=name, daemon=True).start()
 
 
-def run_by(start: Callable[[Callable[[], None]], object], function: Callable[[], T], name: str) -> "asyncio.Future[T]":
+def run_by(start: Callable[[Callable[..., None]], object], function: Callable[[], T], name: str) -> "asyncio.Future[T]":
     """Let `start` run `function` in some thread; return the future of its result.
+
+    `start` calls with an error what it cannot run after all.
 
     The end of the event loop does not take the call back. If it fails later, that is logged by its `name`, unless the
     future was cancelled: then nobody waits for it.
@@ -96,10 +98,10 @@ def run_by(start: Callable[[Callable[[], None]], object], function: Callable[[],
         else:
             future.set_exception(error)
 
-    def run() -> None:
-        result, failure = None, None
+    def run(failure: BaseException | None = None) -> None:
+        result = None
         try:
-            result = function()
+            result = function() if failure is None else None
         except BaseException as error:
             failure = error
         try:
