@@ -154,6 +154,15 @@ def test_who_unsets_a_parent_is_told_of_its_followers(bike, browser):
     bike.set("hourly:A", HOURLY)
     asked = browser.send(browser.get("/jobs"), "Unset", tick=["hourly:A", "first:A"])
     assert "will wait: second:A" in asked.text
+    assert "are not listed" not in asked.text
+
+
+def test_of_many_jobs_that_are_unset_it_is_said_whose_followers_are_not_listed(bike, browser, monkeypatch):
+    monkeypatch.setattr("redbike.web.pages.act.NAMED", 1)
+    bike.set("first:A", "AFTER:nightly:A")
+    asked = browser.send(browser.get("/jobs"), "Unset", tick=["hourly:A", "nightly:A"])
+    said = "Jobs that follow only others than the first 1 will wait too, and are not listed."
+    assert (said in asked.text, "first:A" in asked.text) == (True, False)
 
 
 def test_several_jobs_that_are_ticked(bike, browser):

@@ -113,7 +113,10 @@ def _ask(
 
 
 def _list_followers(sent: Sent, found: Found) -> list[str]:
-    """Return the jobs that wait when the jobs that a confirmation names are unset; how many more behind the first."""
+    """Return the jobs that wait when the jobs that a confirmation names are unset; how many more behind the first.
+
+    Of jobs that it does not name, it says that their followers are not listed.
+    """
     states = sent.site.bike.store.questions.inspect(found.jobids[:NAMED])
     return cut(sorted({each for state in states for each in state.followers}.difference(found.jobids)), NAMED)
 
