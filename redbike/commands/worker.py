@@ -246,7 +246,7 @@ class Commands(Checkable, RoundRobin):
         """Wait for the command. If it has not ended by `deadline`, end its group within `late` and return False.
 
         An exception ends the group too, and so does a cancellation: it ends the command by `cancel`, in another thread.
-        These give it its `grace`, but end it by then as well.
+        Then it has its `grace`, but not beyond `late` after the deadline.
         """
 
         def find_grace() -> float:

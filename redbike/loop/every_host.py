@@ -64,7 +64,7 @@ class _Base:
     queue: str
     hosts: Mapping[str, float]  # when each was seen last
     present: frozenset[str]
-    anew: bool | None  # of those that have ended, all go on, or (False) what has stopped itself, or (None) none
+    anew: bool  # whether those that have ended go on
     jobs: dict[str, JobState] = field(default_factory=dict)  # by host: those that there are
 
     @property
@@ -85,11 +85,10 @@ class _Base:
 
     def is_revived(self, inner: Schedule, host: str) -> bool:
         """Tell whether its job there has ended, and is to go on."""
-        job = self.jobs[host]
-        has_stopped = job.schedule == Stop.text != inner.text
-        if self.anew:
-            return has_stopped or job.has_event(Event.DIE)
-        return has_stopped and self.anew is False and not inner.runs_once
+        # What runs once may have done so since the base was set.
+        if not self.anew or inner.runs_once:
+            return False
+        return self.jobs[host].schedule == Stop.text != inner.text or self.jobs[host].has_event(Event.DIE)
 
     def list_own(self) -> Iterator[tuple[str, JobState]]:
         """Yield its jobs with their hosts."""
@@ -139,15 +138,12 @@ class EveryHost:
                 raise errors[0]
 
     def spread(self, bases: Sequence[str], anew: Collection[str] = ()) -> None:
-        """Make the jobs of these bases what they say, also those that have stopped themselves.
-
-        Those of `anew` run again also where they have failed for good, or have had their only run.
-        """
+        """Make the jobs of these bases what they say. What recurs of `anew` goes on where it has ended."""
         workers = self._store.workers.list_working() if bases else ()
         for base in bases:
             self._spread(base, self._store.hosts.read(base), workers, base in anew)
 
-    def _spread(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord], anew: bool | None = None) -> None:
+    def _spread(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord], anew: bool = False) -> None:
         for _ in range(TRIES):
             base = self._read(jobid, known, workers, anew)
             if not base.queue:
@@ -171,7 +167,7 @@ class EveryHost:
         # By a clock that was ahead, nobody knows when a host was there last.
         return is_ahead(seen, now) or (host in base.present and now - seen > NOTED)
 
-    def _read(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord], anew: bool | None) -> _Base:
+    def _read(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord], anew: bool) -> _Base:
         [state] = self._store.questions.inspect([jobid], with_data=True)
         queue = split_host(self._store.name_queue(jobid))[0]
         present = list_present(queue, workers)
@@ -235,8 +231,7 @@ class EveryHost:
         own.pop(GROUP_OF, None)
         queue = self._store.queue_for(jobid)
         stays = False
-        is_kept = known and inner.runs_once and not base.is_revived(inner, host)
-        if known and is_kept and has_same_schedule(find_all_of(known.options)[1], base.revision):
+        if known and inner.runs_once and has_same_schedule(find_all_of(known.options)[1], base.revision):
             # It may have had its run, and must not run again because its options are others.
             inner, stays = parse_stored(known.schedule or ""), True
         start, since, is_given = HostStart.parse(base.state.options), now, False

@@ -133,6 +133,9 @@ class Hooks:
                     return await result if inspect.isawaitable(result) else result
             except asyncio.CancelledError as error:
                 if self._coroutines.is_late((run.tag, run.jobid)):
+                    # A task group in a manager would cancel the task anew when it sees another error.
+                    if task := asyncio.current_task():
+                        task.uncancel()
                     raise Overrun(TOO_LATE) from error
                 raise
         return None

@@ -173,9 +173,9 @@ class Ending(Quiet):
     ("error", "text", "revived"),
     [
         (ValueError(), "EVERY:1h@0", {"set"}),
-        (StopWork(), "EVERY:1h@0", {"set", "set_many", "load"}),
-        (StopWork(), "AT:1000000000", {"set"}),
-        (ValueError(), "AT:1000000000", {"set"}),
+        (StopWork(), "EVERY:1h@0", {"set"}),
+        (StopWork(), "AT:1000000000", ()),
+        (ValueError(), "AT:1000000000", ()),
     ],
 )
 @pytest.mark.parametrize("way", ["set", "set_many", "load", "another host", "a restart"])

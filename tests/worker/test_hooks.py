@@ -529,6 +529,31 @@ def test_a_middleware_sees_that_a_coroutine_was_ended_at_its_deadline(client, pr
     assert recorder.notes[2:] == ["inner sees Overrun", "outer sees Overrun"]
 
 
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_no_cancellation_is_pending_when_a_middleware_closes_after_the_deadline(client, prefix, concurrency):
+    """A task group would end what waits then, from Python 3.13 on."""
+    pending = []
+
+    @contextlib.asynccontextmanager
+    async def close(run):
+        try:
+            yield
+        finally:
+            await asyncio.sleep(0)
+            pending.append(asyncio.current_task().cancelling())
+
+    jobs = Jobs(middleware=[close])
+
+    @jobs.job("slow", timeout=0.1)
+    async def slow() -> None:
+        await asyncio.sleep(1000)
+
+    with Redbike(jobs, prefix, client) as bike, beside(bike.store, lambda: bike.work(concurrency)):
+        bike.set("slow", "NOW")
+        wait_until(lambda: bike.runs("slow"))
+    assert pending == [0]
+
+
 def test_a_job_whose_middleware_loses_its_event_loop_runs_again(client, prefix):
     inside, goes_on = threading.Event(), threading.Event()
 

@@ -250,10 +250,11 @@ class _Besides:
     """What is to be changed of jobs besides what they are set to."""
 
     def __init__(self, plans: list[_Plan]) -> None:
-        kept = {plan.change.jobid: plan.request.membership for plan in plans if plan.request and not plan.is_set}
-        self._memberships = {jobid: record for jobid, record in kept.items() if record is not None}
-        # What has stopped itself on a host goes on, as any job whose row is loaded.
-        self._bases = list(filter(is_base, kept))
+        self._memberships = {
+            plan.change.jobid: plan.request.membership
+            for plan in plans
+            if plan.request and not plan.is_set and plan.request.membership is not None
+        }
         self._pauses: dict[Pause, list[str]] = {}
         self._blackouts: dict[Blackout, list[str]] = {}
         for plan in plans:
@@ -270,7 +271,6 @@ class _Besides:
             noted.pauses.pause(jobids, **pause.to_row())
         for blackout, jobids in self._blackouts.items():
             set_for_jobs(noted, jobids, blackout, settings)
-        EveryHost(store, settings).spread(self._bases)
 
 
 def _mark_refused(plans: list[_Plan], errors: Mapping[str, ValueError]) -> None:
