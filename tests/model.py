@@ -12,7 +12,6 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from typing import Any
 
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
@@ -556,7 +555,7 @@ class Model:
             # What came due since the job was paused is for whoever resumes it.
             until = now if job.paused is None else job.paused
             end = self._after(job, job.schedule, due, until, until)
-            paused = 0 if end.is_pause else self._count_paused(job, due, until)
+            paused = 0 if end.is_pause else self._count_paused(jobid, due, until)
             end = replace(end, due=now) if end.is_pause else replace(end, missed=end.missed - paused)
             job.skip("paused", paused)
             if job.queued is not None:
@@ -565,13 +564,15 @@ class Model:
         job.skip("cancelled")
         return "cancelled"
 
-    def _count_paused(self, job: Job, due: float, until: float) -> int:
+    def _count_paused(self, jobid: str, due: float, until: float) -> int:
         """How many came due after an occurrence of a job while its queue was paused, or everything."""
-        names = [job.queue, ""] if job.queued is not None else [""]
+        job = self.job(jobid)
+        names = [job.queue if job.queued is not None else queue_of(jobid), ""]
         pauses = [each for name in names for each in self.queue_limits[name].list_pauses()]
         if not pauses:
             return 0
-        since, _, last = max(pauses, key=itemgetter(1))
+        # Of two that end together, the one that began first.
+        since, _, last = max(pauses, key=lambda pause: (pause[1], -pause[0]))
         after = due if job.tries.after is None else job.tries.after
         return len(list(self._between(job.schedule, max(after, since), min(until, last))))
 

@@ -115,8 +115,7 @@ ends by itself, ``-`` for never. NOTE is a JSON object: ``by`` and ``reason`` fo
 blackout, ``own_end`` if one has lengthened it, ``of_base`` if the job of a host has got it from its base.
 
 KEY in what a run has saved is that of its occurrence, `redbike.store.run.Run.key`. A run of another one does not see
-it. It goes at the end of an occurrence that has used it or was retried. That of a failed one stays: ``redbike run``
-reads it.
+it. It goes when an occurrence ends well that has used it or was retried; ``redbike run`` reads that of a failed one.
 
 The values in ``-options`` are those of `redbike.config.options`, which are left out if they are the default.
 

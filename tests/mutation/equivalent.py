@@ -5,10 +5,10 @@ EQUIVALENT: set[str] = {
     "_set_checks.lua: and not old:sub(1, #old - tail):find('\\n')  -- a rule, or dates"
     " → and not old:sub(2, #old - tail):find('\\n')  -- a rule, or dates",
     # A job of a group has two links; what is of no group is looked up for nothing.
-    "_member.lua: if call('ZCARD', followers) > 0 then make_groups().part(job, 'dropped', tonumber(due)) end"
-    " → if call('ZCARD', followers) >= 0 then make_groups().part(job, 'dropped', tonumber(due)) end",
-    "_member.lua: if call('ZCARD', followers) > 0 then make_groups().part(job, 'dropped', tonumber(due)) end"
-    " → if call('ZCARD', followers) > 1 then make_groups().part(job, 'dropped', tonumber(due)) end",
+    "_member.lua: if call('ZCARD', followers) > 0 then make_groups().part(job, 'dropped', due) end"
+    " → if call('ZCARD', followers) >= 0 then make_groups().part(job, 'dropped', due) end",
+    "_member.lua: if call('ZCARD', followers) > 0 then make_groups().part(job, 'dropped', due) end"
+    " → if call('ZCARD', followers) > 1 then make_groups().part(job, 'dropped', due) end",
     # Options begin with a brace, and the name of none stands before it.
     "_options.lua: return text and (text:find('\"start-within\"', 1, true) or text:find('\"finish-', 1, true))"
     " → return text and (text:find('\"start-within\"', 2, true) or text:find('\"finish-', 1, true))",
