@@ -173,6 +173,12 @@ def test_a_limit_is_taken_back_with_its_timer(store, client):
     assert len(take_all(store, NOW + 1)) == 4
 
 
+def test_a_limit_of_a_queue_that_was_never_used_leaves_nothing_behind(store, client):
+    store.queue_limits.limit(QUEUE, at_once=1)
+    store.upkeep.flush()
+    assert client.keys(f"{store.keys.prefix}-*") == []
+
+
 def test_the_weights_of_other_queues_stay_exact(store):
     for queue in "ABC":
         fill(store, 40, queue)

@@ -18,6 +18,6 @@ if #free > 0 then change('ZREM', slots, free) end
 if given.last and limits.moving and not limits.epoch then
   limits.moving = nil
   change('HSET', queue_limits, {name, limiter.record_of(limits)})
-  token(queue[1].wake)
+  if call('LLEN', queue[1].list) > 0 then token(queue[1].wake) end
 end
 return write({'ok', #taken / 2})
