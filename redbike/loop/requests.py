@@ -184,7 +184,7 @@ def check_base(jobid: str, queue: str, changes: OptionChanges) -> None:
 
 
 def compute_cancellation(
-    state: JobState, settings: Settings, find_pause: Callable[[JobState], tuple[float, float] | None] = lambda job: None
+    state: JobState, settings: Settings, find_pause: Callable[[JobState], tuple[float, float] | None]
 ) -> Cancellation | str:
     """Return what is to be cancelled of a job, and when it goes on; or a word if there is nothing to cancel.
 

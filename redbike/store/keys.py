@@ -181,11 +181,11 @@ when some were sent last. ``sending:TAG`` is a message that a process sends; fro
 A token is for whoever asks the API or the page. Its object has ``role``, ``jobs`` (patterns; of all jobs if there are
 none), ``expires`` (a time, null for never), ``since``, ``by``, and ``digest``: SHA-256 of the secret, which is nowhere.
 
-With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
-Of several shards, each has all of these keys. ``-agreed`` of the prefix itself, and of ``{myapp:00}`` and so on, has
-``shards``: the number, or where the jobs are on the move, see `redbike.store.agreement`, and ``left``: the numbers that
-there were. Where jobs have left, each key of a fixed name is a text that says so: a script that is sent there fails.
-While they move, the keys have names that begin with ``-~old-`` and, in their new places, ``-~ID-``.
+With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster. Of several shards, each has all of
+these keys. ``-agreed`` of the prefix itself, and of ``{myapp:00}`` and so on, has ``shards``: the number, or where the
+jobs are on the move, see `redbike.store.agreement`, and ``left``: the numbers that there were. Where jobs have left,
+each key of a fixed name is a text that says so: a script that is sent there fails. While they move, the keys have names
+that begin with ``-~old-`` and, in their new places, ``-~ID-``.
 """
 
 from functools import lru_cache

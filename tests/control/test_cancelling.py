@@ -114,7 +114,8 @@ def test_a_retry_that_is_cancelled_drops_nothing_that_overlap_remembers(store):
 def test_a_request_that_is_repeated_does_not_cancel_the_next_occurrence(store):
     set_job(store.at(START), JOB, OLD, START)
     late = store.at(START + 350)
-    call = late.jobs._pack_cancel(compute_cancellation(late.questions.inspect([JOB])[0], Settings(catchup="all")))
+    plan = compute_cancellation(late.questions.inspect([JOB])[0], Settings(catchup="all"), lambda state: None)
+    call = late.jobs._pack_cancel(plan)
     replies = [store.scripts.run(call) for _ in range(2)]
     assert replies[0] == replies[1] == ["ok", b"cancelled"]
     assert store.questions.inspect([JOB])[0].skipped == {"cancelled": 1}
