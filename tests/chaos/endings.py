@@ -7,7 +7,7 @@ cancelled if it was.
 """
 
 from tests.chaos.excuses import Excuses
-from tests.chaos.history import MORE, History, Run
+from tests.chaos.history import MORE, History, Run, key
 from tests.chaos.population import LIMITED
 from tests.chaos.verdict import Verdict, told
 
@@ -42,12 +42,12 @@ def judge_halts(history: History, verdict: Verdict, excuses: Excuses) -> None:
 def judge_memory(history: History, verdict: Verdict, excuses: Excuses) -> None:
     """Compare what is remembered in the end, if that was noted."""
     remembered: dict[str, set[int]] = {}
-    begun = {(run.job, _key(run.due), run.pid % MORE) for runs in history.runs.values() for run in runs}
+    begun = {(run.job, key(run.due), run.pid % MORE) for runs in history.runs.values() for run in runs}
     for job, due, outcome, pid in history.remembered or ():
-        remembered.setdefault(job, set()).add(_key(due))
+        remembered.setdefault(job, set()).add(key(due))
         verdict.occurrences["remembered"] += 1
         is_lost = outcome == "lost" or (outcome == "cancelled" and not pid and _was_cancelled(history, job))
-        if not is_lost and (job, _key(due), pid) not in begun:
+        if not is_lost and (job, key(due), pid) not in begun:
             verdict.wrong["misremembered"].append(told(history, job, due, f"remembered as {outcome}, of {pid}"))
     if history.remembered is None:
         return
@@ -55,7 +55,7 @@ def judge_memory(history: History, verdict: Verdict, excuses: Excuses) -> None:
     for job, runs in history.runs.items():
         if job not in history.operations and ".shared" not in job:
             for run in _last(runs, start.ended, excuses):
-                if _key(run.due) not in remembered.get(job, ()):
+                if key(run.due) not in remembered.get(job, ()):
                     verdict.wrong["forgotten"].append(told(history, job, run.due, f"not remembered: {run}"))
 
 
@@ -68,7 +68,3 @@ def _was_cancelled(history: History, job: str) -> bool:
 def _last(runs: list[Run], since: float, excuses: Excuses) -> list[Run]:
     known = [run for run in runs if run.end is not None and run.taken > since and not excuses.is_overtaken(run.taken)]
     return known[-LAST:]
-
-
-def _key(due: float) -> int:
-    return round(due * 1000)

@@ -29,8 +29,8 @@ class Excuses:
         self._cuts = _by_pid(history, CUTS)
         self._stops = _by_pid(history, STOPS)
         self._outages = [fault for fault in history.faults if fault["name"] in OUTAGES]
-        # Of a takeover, only what was acknowledged until the old master was no master any more.
-        self._forgotten = [
+        # Spans of what the servers have acknowledged and forgotten: at a takeover, until the old master was none.
+        self.forgotten = [
             (fault["since"], fault.get("until", fault["ended"])) for fault in history.faults if "since" in fault
         ]
         self._takeovers = [(fault["since"], fault["until"]) for fault in history.faults if "until" in fault]
@@ -45,7 +45,7 @@ class Excuses:
         killed, paused = expired and self._killed(run), over and (self._paused(run) or late)
         found = {
             "raised": run.outcome == "raised" and again.start >= (run.end or 0),
-            "forgotten": self._was_forgotten(run, again),
+            "forgotten": self.is_replaced(run, again),
             "killed while cut off": killed and self._is_untold(run, self._death(run)),
             "killed": killed,
             "paused while cut off": paused and self._is_untold(run, self._first_pause(run)),
@@ -63,7 +63,7 @@ class Excuses:
 
     def is_forgotten(self, moment: float) -> bool:
         """Whether the server may have forgotten what it acknowledged at `moment`."""
-        return any(since <= moment <= until for since, until in self._forgotten)
+        return any(since <= moment <= until for since, until in self.forgotten)
 
     def is_overtaken(self, moment: float) -> bool:
         """Whether a master may have acknowledged something at `moment` that the next one has never heard of."""
@@ -73,14 +73,14 @@ class Excuses:
         """Whether the process was suspended in the `seconds` after `moment`."""
         return any(overlaps(fault, moment, moment + seconds) for fault in self._pauses.get(pid, ()))
 
-    @property
-    def forgotten(self) -> list[tuple[float, float]]:
-        """From when to when the servers have forgotten what they acknowledged."""
-        return self._forgotten
-
     def is_replaced(self, run: Run, again: Run) -> bool:
         """Whether the servers may have forgotten `run`, or what was done to it, when `again` was taken."""
-        return self._was_forgotten(run, again)
+        # Of a batch that was taken, and then forgotten, the last jobs may begin after others have run them.
+        first, second = (run, again) if run.taken <= again.taken else (again, run)
+        return any(
+            since <= self.open_until(first) and until >= first.taken and second.taken >= since
+            for since, until in self.forgotten
+        )
 
     def is_struck(self, run: Run, moment: float) -> bool:
         """Whether the worker of `run` was suspended or cut off until `moment`."""
@@ -144,14 +144,6 @@ class Excuses:
 
     def _death(self, run: Run) -> float:
         return self.history.processes[run.pid].died
-
-    def _was_forgotten(self, run: Run, again: Run) -> bool:
-        # Of a batch that was taken, and then forgotten, the last jobs may begin after others have run them.
-        first, second = (run, again) if run.taken <= again.taken else (again, run)
-        return any(
-            since <= self.open_until(first) and until >= first.taken and second.taken >= since
-            for since, until in self._forgotten
-        )
 
 
 def overlaps(fault: Entry, begin: float, end: float) -> bool:

@@ -19,50 +19,37 @@ from tests.chaos.world import World
 
 LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead
 BREATH = 1.0  # seconds at most for which the server is left alone after it was struck
+# What ends a process, or asks it to stop.
+SIGNALS = {
+    "kill": (signal.SIGKILL,),
+    "term": (signal.SIGTERM,),
+    # Its terminal is closed while its service manager stops it: two signals at once, which count as one.
+    "hup": (signal.SIGHUP, signal.SIGTERM),
+    # The clock of the host of the next one is an hour off.
+    "clock": (signal.SIGTERM,),
+}
 
 
-def kill(world: World, rng: Random, role: str) -> None:
-    """End a process at once."""
-    _send(world, f"{role}-kill", role, rng, signal.SIGKILL)
-
-
-def term(world: World, rng: Random, role: str) -> None:
-    """Ask a process to stop."""
-    _send(world, f"{role}-term", role, rng, signal.SIGTERM)
-
-
-def hang_up(world: World, rng: Random, role: str) -> None:
-    """Close the terminal of a process while its service manager stops it: two signals at once, which count as one."""
+def send(world: World, rng: Random, role: str, verb: str) -> None:
+    """Send a process signals, at once."""
     child = world.farm.any(role, rng)
-    with world.journal.noted("fault", name=f"{role}-hup", pid=child.pid):
-        child.signal(signal.SIGHUP)
-        child.signal(signal.SIGTERM)
+    with world.journal.noted("fault", name=f"{role}-{verb}", pid=child.pid):
+        if verb == "clock":
+            child.skew = rng.choice((-HOUR, HOUR))
+        for number in SIGNALS[verb]:
+            child.signal(number)
 
 
-def clock(world: World, rng: Random, role: str) -> None:
-    """Replace a process by one whose host's clock is an hour off."""
-    child = world.farm.any(role, rng)
-    with world.journal.noted("fault", name=f"{role}-clock", pid=child.pid):
-        child.skew = rng.choice((-HOUR, HOUR))
-        child.signal(signal.SIGTERM)
-
-
-def pause(world: World, rng: Random, role: str) -> None:
+def pause(world: World, rng: Random, role: str, verb: str) -> None:
     """Suspend a process, for a tenth of a lease to three."""
     child = world.farm.any(role, rng)
     process = child.process
     if process is None:
         return
-    with world.journal.noted("fault", name=f"{role}-pause", pid=process.pid):
+    with world.journal.noted("fault", name=f"{role}-{verb}", pid=process.pid):
         process.send_signal(signal.SIGSTOP)
         world.rest(LEASE * 0.1 * 30 ** rng.random())
         process.send_signal(signal.SIGCONT)
-
-
-def _send(world: World, name: str, role: str, rng: Random, number: signal.Signals) -> None:
-    child = world.farm.any(role, rng)
-    with world.journal.noted("fault", name=name, pid=child.pid):
-        child.signal(number)
 
 
 @contextlib.contextmanager
@@ -80,18 +67,11 @@ def server_kill(world: World, rng: Random) -> None:
         entry["since"] = world.single.crash(rng.uniform(0, 0.3))
 
 
-def server_stop(world: World, rng: Random) -> None:
-    """Stop the server in order; it is away for a while."""
-    with at_server(world, "server-stop", rng.uniform(0, BREATH)):
+def server_stop(world: World, rng: Random, name: str, *seconds: float) -> None:
+    """Stop the server in order; it is away for one of these times."""
+    with at_server(world, name, rng.uniform(0, BREATH)):
         world.single.stop()
-        world.rest(rng.choice((0.1, 0.2, 0.5, 1.0, 2.0)))
-        world.single.start()
-
-
-def server_restart(world: World, rng: Random) -> None:
-    """Stop the server in order, and start it at once."""
-    with at_server(world, "server-restart", rng.uniform(0, BREATH)):
-        world.single.stop()
+        world.rest(rng.choice(seconds))
         world.single.start()
 
 
@@ -166,10 +146,11 @@ def through_proxy(world: World, rng: Random, kind: str) -> None:
     world.tell_proxy(kind=kind, choice=rng.random(), seconds=rng.uniform(0.1, 4.0))
 
 
-PROCESSES = {"kill": kill, "term": term, "hup": hang_up, "pause": pause, "clock": clock}
+ROLES = ("worker", "dispatcher")
+PROCESSES = {"kill": send, "term": send, "hup": send, "pause": pause, "clock": send}
 THROUGH_PROXY = ("delay", "cut-before", "reply-lost", "cut-mid-reply", "reset", "stall", "black-hole")
 EVERYWHERE: dict[str, Kind] = {
-    **{f"{role}-{verb}": Kind(PROCESSES[verb], 65, (role,)) for role in ("worker", "dispatcher") for verb in PROCESSES},
+    **{f"{role}-{verb}": Kind(strike, 65, (role, verb)) for role in ROLES for verb, strike in PROCESSES.items()},
     "script-flush": Kind(script_flush, 120),
     "client-kill": Kind(client_kill, 120),
     "timefile-damage": Kind(timefile_damage, 80),
@@ -177,8 +158,8 @@ EVERYWHERE: dict[str, Kind] = {
 }
 SINGLE = {
     "server-kill": Kind(server_kill, 62),
-    "server-stop": Kind(server_stop, 62),
-    "server-restart": Kind(server_restart, 62),
+    "server-stop": Kind(server_stop, 62, ("server-stop", 0.1, 0.2, 0.5, 1.0, 2.0)),
+    "server-restart": Kind(server_stop, 62, ("server-restart", 0.0)),
     "aof-tail": Kind(aof_tail, 62),
     "promotion": Kind(promotion, 62),
     "maxmemory": Kind(maxmemory, 65),

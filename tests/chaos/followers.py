@@ -4,12 +4,11 @@ A chain follows a job that is left alone; the last of three chains is followed b
 end again while a follower waits or runs: then one run is for the latest of them, and the others are counted.
 """
 
-from tests.chaos.history import History, Run, Snapshot
+from tests.chaos.history import History, Run, Snapshot, key
 from tests.chaos.verdict import Verdict, told
 
 SETTLED = 8.0  # seconds after which the end of a run is known to the server, and what follows has been run
 AWAITED = 1e11  # on the timeline, what waits for its parents
-CLOSE = 0.001  # seconds within which two due times are the same
 
 
 def judge_followers(history: History, verdict: Verdict) -> None:
@@ -21,8 +20,8 @@ def judge_followers(history: History, verdict: Verdict) -> None:
 
 
 def _judge(history: History, verdict: Verdict, job: str, parents: list[str], start: Snapshot, end: Snapshot) -> None:
-    found = {_key(run.due) for run in _list_between(history, job, start.began, end.ended)}
-    given = {_key(run.due) for parent in parents for run in history.runs.get(parent, ())}
+    found = {key(run.due) for run in _list_between(history, job, start.began, end.ended)}
+    given = {key(run.due) for parent in parents for run in history.runs.get(parent, ())}
     for due in sorted(found - given):
         verdict.wrong["unexplained"].append(told(history, job, due / 1000, "no parent has an occurrence of then"))
     ended = [_list_ended(history, parent, start, end) for parent in parents]
@@ -47,13 +46,9 @@ def _list_ended(history: History, job: str, start: Snapshot, end: Snapshot) -> l
     runs = _list_between(history, job, start.ended + SETTLED, end.began - SETTLED)
     pending = end.pending(job)
     # A worker that is cut off, or killed, may have ended one without being able to say so: it is run again.
-    open_still = None if pending is None else _key(pending)
-    return sorted({_key(run.due) for run in runs if run.outcome == "done"} - {open_still})
+    open_still = None if pending is None else key(pending)
+    return sorted({key(run.due) for run in runs if run.outcome == "done"} - {open_still})
 
 
 def _list_between(history: History, job: str, begin: float, end: float) -> list[Run]:
     return [run for run in history.runs.get(job, ()) if run.taken >= begin and run.end is not None and run.end < end]
-
-
-def _key(due: float) -> int:
-    return round(due / CLOSE)

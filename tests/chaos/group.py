@@ -4,7 +4,6 @@ Replication is asynchronous, so a takeover may forget what the old master has ac
 surely is at all replicas, up to the end of the old master, or up to when it has become a replica.
 """
 
-import json
 import threading
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import redis
 
+from tests.chaos.journal import Journal
 from tests.chaos.server import look, name_prefixes
 from tests.servers import NODE_TIMEOUT, Cluster, Node, Sentinels
 from tests.waiting import wait_until
@@ -25,7 +25,7 @@ class Group:
     """The servers of a kind, in `folder`. Whoever changes their state, or must have them well, holds `lock`."""
 
     def __init__(self, folder: Path, kind: str, shards: int = 1) -> None:
-        self.folder = folder
+        self.snapshots = Journal(folder / "snapshots.log")
         more: dict[str, Any] = {"node_timeout": NODE_TIMEOUT} if kind == "cluster" else {}
         self.servers: Cluster | Sentinels = (Cluster if kind == "cluster" else Sentinels)(folder / "servers", **more)
         self._alone = "{redbike}" if kind == "cluster" else "redbike"  # the prefix of jobs that are not divided
@@ -65,7 +65,7 @@ class Group:
 
     def snapshot(self, when: str) -> None:
         """Note all that is kept of the jobs, at one instant."""
-        self._note(when, self._look())
+        self.snapshots.note(when, **self._look())
 
     def take_over(self, new: Node) -> None:
         """Note what a new master has as soon as it is one: with this all goes on."""
@@ -73,8 +73,8 @@ class Group:
         self._masters = {prefix: new if node is old else node for prefix, node in self._masters.items()}
         found: list[dict[str, Any]] = []
         wait_until(lambda: self._tries_to_look(found), PATIENCE)
-        self._note("before", found[0])
-        self._note("after", found[0])
+        for when in ("before", "after"):
+            self.snapshots.note(when, **found[0])
 
     def mark(self) -> float:
         """Wait until all replicas of the master have what it has acknowledged; the instant up to which that holds."""
@@ -159,7 +159,3 @@ class Group:
         except redis.RedisError:
             return False
         return True
-
-    def _note(self, when: str, found: dict[str, Any]) -> None:
-        with open(self.folder / "snapshots.log", "a") as file:
-            file.write(json.dumps({"when": when, **found}) + "\n")

@@ -260,6 +260,11 @@ def _read_remembered(history: History, path: Path) -> None:
         ]
 
 
+def key(due: float) -> int:
+    """By what due times are the same: milliseconds."""
+    return round(due * 1000)
+
+
 def find_shard(job: str, shards: int) -> int:
     """The shard of a job whose id has neither braces nor ``@``."""
     return crc_hqx(job.encode(), 0) % SLOTS * shards // SLOTS
@@ -274,10 +279,9 @@ def _note_next_takes(runs: list[Run], process: Process | None) -> None:
 
 def _read_snapshots(history: History, path: Path) -> None:
     start = None
-    for line in path.read_text().splitlines():
-        held = json.loads(line)
+    for held in entries(path):
         snapshot = Snapshot(held["began"] + history.offset, held["ended"] + history.offset, held)
-        if held["when"] == "after":
+        if held["kind"] == "after":
             start = snapshot
         else:
             assert start is not None

@@ -15,7 +15,7 @@ from tests.chaos.endings import judge_halts, judge_memory, judge_rest
 from tests.chaos.excuses import Excuses
 from tests.chaos.expand import occurrences
 from tests.chaos.followers import judge_followers
-from tests.chaos.history import Entry, History, Run, Snapshot
+from tests.chaos.history import Entry, History, Run, Snapshot, key
 from tests.chaos.sets import judge_sets
 from tests.chaos.steering import judge_steering
 from tests.chaos.verdict import Verdict, told
@@ -55,11 +55,6 @@ def judge(history: History) -> Verdict:
     judge_memory(history, verdict, excuses)
     judge_halts(history, verdict, excuses)
     return verdict
-
-
-def key(due: float) -> int:
-    """By what due times are the same: milliseconds."""
-    return round(due * 1000)
 
 
 def _judge_job(history: History, verdict: Verdict, excuses: Excuses, job: str, start: Snapshot, end: Snapshot) -> None:

@@ -4,7 +4,6 @@ It listens on a socket that only the harness knows; the one that the proxy leads
 harness can look at what a restarted server holds before anyone else gets to it.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -46,6 +45,7 @@ class Server:
         self.fsync = fsync
         self.postponed = 2.0 if fsync == "everysec" else 0.0  # seconds by which it may put off what it writes
         self.journal = journal
+        self.snapshots = Journal(folder / "snapshots.log")
         self.lock = threading.RLock()
         self.public = folder / "redis.sock"
         self.url = f"unix://{folder / 'proxy.sock'}"
@@ -85,8 +85,8 @@ class Server:
         self._restart_unseen()
         forgot = self.postponed > 0 and self.client.get("mark") != str(mark)
         if forgot:
-            self._note("before", before)
-            self._note("after", look((self.client, self.prefixes)))
+            self.snapshots.note("before", **before)
+            self.snapshot("after")
         self._publish()
         return marked - self.postponed if forgot else marked
 
@@ -131,11 +131,7 @@ class Server:
 
     def snapshot(self, when: str) -> None:
         """Note all that is kept of the jobs, at one instant between ``began`` and ``ended``."""
-        self._note(when, look((self.client, self.prefixes)))
-
-    def _note(self, when: str, look: dict[str, Any]) -> None:
-        with open(self.folder / "snapshots.log", "a") as file:
-            file.write(json.dumps({"when": when, **look}) + "\n")
+        self.snapshots.note(when, **look((self.client, self.prefixes)))
 
     def _restart_unseen(self) -> None:
         """Start it, but let no client in yet."""

@@ -1,6 +1,5 @@
 """Made-up histories for the oracle."""
 
-import json
 import re
 
 from tests.chaos.history import read
@@ -21,6 +20,7 @@ class Story:
         self.folder = folder
         self.faults = Journal(folder / "faults.log")
         self.operations = Journal(folder / "operations.log")
+        self.snapshots = Journal(folder / "snapshots.log")
         self.lines = []
         self.faults.note("clock", offset=EPOCH)
         self.faults.note("run", options={"--shards": shards})
@@ -80,8 +80,7 @@ class Story:
             # With the id of another job, or of this one.
             names = {reason: reason if ":" in reason else f"{reason}:{job}" for reason in counts}
             held["skipped"] = {names[reason]: str(count) for reason, count in counts.items()}
-        with open(self.folder / "snapshots.log", "a") as file:
-            file.write(json.dumps({"when": when, "began": at, "ended": at, **held, **more}) + "\n")
+        self.snapshots.note(when, began=at, ended=at, **(held | more))
 
     def verdict(self, pending=70, **more):
         """Judge, when the story ends at 65 s with the job due at `pending`."""

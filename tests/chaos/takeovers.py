@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import redis
 
@@ -28,7 +29,7 @@ class Kind:
 
     strike: Callable[..., None]
     share: int
-    arguments: tuple[str, ...] = ()
+    arguments: tuple[Any, ...] = ()
 
 
 def master_kill(world: World, rng: Random) -> None:

@@ -4,6 +4,7 @@ What it must acquit is not here, but for one history: each chaos run has thousan
 """
 
 from datetime import datetime
+from itertools import product
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.chaos.sets import BETWEEN, FIRST, HOUR, MEMBERS, NUMBER, list_dark, l
 from tests.chaos.story import CRON, EPOCH, JOB, Story
 
 ALL = "10 20 30 40 50 60"
+THEN, BASE = "fast.follow-then.0-1:A", "fast.follow-base.0-1:A"
 
 
 def case(runs, expected=None, steps=lambda story: None, **end):
@@ -69,6 +71,36 @@ def remembered(*runs):
 def suspended_after_the_next_job(story):
     story.run(30, start=30.2, job="fast.shared.1:A")
     story.fault("worker-pause", 30.5, 32, pid=1)
+
+
+def grouped(members, *then):
+    """Somebody has asked for a group: these of its jobs run, and what follows it at these times."""
+
+    def act(story):
+        story.change("group", 19, job=THEN)
+        for number in members:
+            story.run(20, job=list_members(THEN)[number])
+        for due in then:
+            story.run(due, job=THEN)
+
+    return act
+
+
+def backfilled(*missing):
+    """Somebody has asked for a backfill: all of it runs but one occurrence of a job."""
+
+    def act(story):
+        story.change("backfill", 19, job=BASE)
+        for job, number in product((BASE, name_child(BASE)), range(NUMBER)):
+            if (job, number) != missing:
+                story.run(FIRST + number * HOUR - EPOCH, start=30.0 + number, job=f"{job}@{number}")
+
+    return act
+
+
+def darkened(story):
+    story.faults.note("calm", at=5.0)
+    story.run(BETWEEN + 7, job=list_dark()[0][0])
 
 
 LOST, UNEXPLAINED = {"lost": 1}, {"unexplained": 1}
@@ -136,6 +168,13 @@ CASES = {
     "no such run is remembered": case(ALL, {"misremembered": 1}, remembered(60, 50, 40, (55, "ok", 1))),
     "it is remembered of another process": case(ALL, {"misremembered": 1}, remembered(60, 50, 40, (50, "overrun", 2))),
     "nobody has cancelled it": case(ALL, {"misremembered": 1}, remembered((60, "cancelled", 0), 50, 40)),
+    "a job of a group has not run": case(ALL, LOST, grouped(range(1, MEMBERS), 30.0)),
+    "what follows a group has not run": case(ALL, LOST, grouped(range(MEMBERS))),
+    "it has run twice": case(ALL, LOST, grouped(range(MEMBERS), 30.0, 32.0)),
+    "it has run before the last job of the group": case(ALL, LOST, grouped(range(MEMBERS), 20.05)),
+    "an occurrence of a backfill has not run": case(ALL, LOST, backfilled(BASE, 3)),
+    "what follows an occurrence of a backfill has not run": case(ALL, LOST, backfilled(name_child(BASE), 0)),
+    "a run during a blackout when all is calm": case(ALL, {"paused": 1, "unexplained": 1}, darkened),
 }
 
 
@@ -214,44 +253,3 @@ def test_followers_are_judged_by_the_runs_of_their_parents(story, dues, skipped,
     messages = {f"\x1c\x1c01\n1800000060000000 ok 1800000060.000000 {mail}": 0}
     found = story.verdict(schedules=known, skipped={f"running:{CHILD}": skipped}, followers=messages)
     assert {kind: len(told) for kind, told in found.wrong.items() if told} == wrong
-
-
-THEN, BASE = "fast.follow-then.0-1:A", "fast.follow-base.0-1:A"
-
-
-@pytest.mark.parametrize(
-    ("members", "then"),
-    [
-        pytest.param(range(1, MEMBERS), [30.0], id="one has not run"),
-        pytest.param(range(MEMBERS), [], id="what follows has not run"),
-        pytest.param(range(MEMBERS), [30.0, 32.0], id="it has run twice"),
-        pytest.param(range(MEMBERS), [20.05], id="it has run before the last one"),
-    ],
-)
-def test_what_follows_a_group_is_judged_by_its_jobs(story, members, then):
-    story.runs(ALL)
-    for number in members:
-        story.run(20, job=list_members(THEN)[number])
-    for due in then:
-        story.run(due, job=THEN)
-    story.change("group", 19, job=THEN)
-    assert len(story.verdict().wrong["lost"]) == 1
-
-
-@pytest.mark.parametrize("missing", [(BASE, 3), (name_child(BASE), 0)])
-def test_a_backfill_is_judged_by_its_range(story, missing):
-    story.runs(ALL)
-    story.change("backfill", 19, job=BASE)
-    for job in (BASE, name_child(BASE)):
-        for number in range(NUMBER):
-            if (job, number) != missing:
-                due = FIRST + number * HOUR - EPOCH
-                story.run(due, start=30.0 + number, job=f"{job}@{number}")
-    assert len(story.verdict().wrong["lost"]) == 1
-
-
-def test_no_job_runs_during_a_blackout_when_all_is_calm(story):
-    story.runs(ALL)
-    story.faults.note("calm", at=5.0)
-    story.run(BETWEEN + 7, job=list_dark()[0][0])
-    assert len(story.verdict().wrong["paused"]) == 1
