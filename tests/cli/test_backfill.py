@@ -43,12 +43,14 @@ def test_it_is_begun_shown_and_cancelled(bike, shell):
     assert shell.run("fsck").stdout == ""
 
 
-@pytest.mark.parametrize("what", [("load:A",), ("--queue=work-A",), ("--all",)])
+@pytest.mark.parametrize(
+    ("what", "name"),
+    [("load:A", "load:A"), ("--queue=work-A", "load:A: its queue work-A"), ("--all", "everything")],
+)
 @pytest.mark.usefixtures("bike")
-def test_it_says_what_of_it_is_paused(shell, what):
-    shell.run("pause", *what, "--reason=moving")
+def test_it_says_what_of_it_is_paused(shell, what, name):
+    shell.run("pause", what, "--reason=moving")
     done = shell.run("backfill", "load:A", *RANGE)
-    name = {"load:A": "load:A", "--queue=work-A": "load:A: its queue work-A", "--all": "everything"}[what[0]]
     [said] = [line for line in done.stderr.splitlines() if "paused" in line]
     assert said.startswith(f"redbike: {name} is paused since ")
     assert said.endswith("until somebody resumes it (moving)")
@@ -78,23 +80,3 @@ def test_it_runs_what_follows_unless_it_is_to_run_alone(bike, shell, more):
     done = shell.run("backfill", "extract:A", *RANGE, *more)
     assert (done.returncode, "its followers" in done.stderr) == (0, not more)
     assert (bike.tell(OCCURRENCE.replace("load", "report"))["schedule"] is None) == bool(more)
-
-
-@pytest.mark.parametrize(
-    ("given", "code", "said"),
-    [
-        (
-            ("load:A", "--from=2026-01-08", "--to=2026-01-07"),
-            2,
-            "bad range: it begins at 2026-01-08 00:00:00 UTC, after",
-        ),
-        (("load:A", "--from=2026-01-08T03:00", "--to=2026-01-08T04:00"), 2, "nothing to run: 'load:A' has no"),
-        (("load:A", *RANGE, "--at-once=0"), 2, "bad --at-once '0': 1 to 1000 are allowed"),
-        (("load:A", "--from=soon", "--to=now"), 2, "'soon'"),
-        (("load:A", *RANGE, "--format=xml"), 2, "bad --format 'xml'"),
-        (("other:A", *RANGE), 1, "no such job: 'other:A'"),
-    ],
-)
-def test_bad_input_is_one_line_and_changes_nothing(bike, shell, given, code, said):
-    with unchanged(bike.store):
-        check_refused(shell.run("backfill", *given), code, said)

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from tests.cli.refused import check_refused
-
 GROUP = "the group g, 2 of 3 jobs left, 1 given up: one:A, which is due at "
 
 
@@ -108,22 +106,6 @@ def test_set_notes_a_parent_that_is_no_job_and_a_group_that_has_ended(bike, shel
     assert (done.returncode, done.stderr) == (1, "")
     assert "problem: 'late:A': it waits for 'nobody:A', which is no job\n" in done.stdout
     assert "'all:A': it waits for the group 'g', of which more jobs are to be set" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("command", "why"),
-    [
-        (("set", "late:A", "AFTER:extract:A", "--after=0"), "it has no effect on the schedule AFTER:extract:A"),
-        (("set", "job:A", "GROUP:g", "--after=5"), "bad --after '5': it has no effect on the schedule GROUP:g"),
-        (("set", "job:A", "GROUP:"), "bad schedule 'GROUP:': the name of a group is missing"),
-        (("set", "job:A", "NOW", "--group-of=a\tb"), "bad group-of 'a\\tb': control characters, and spaces"),
-        (("set", "one:A", "GROUP:g"), "the job would wait for itself: one:A after group g after one:A"),
-    ],
-)
-def test_bad_input_is_one_line_and_changes_nothing(bike, shell, command, why):
-    before = shell.run("schedules", "--full").stdout
-    check_refused(shell.run(*command), 2, why)
-    assert shell.run("schedules", "--full").stdout == before
 
 
 def test_a_long_chain_is_said_to_be_long(bike, shell):

@@ -82,30 +82,6 @@ def test_times(once):
     when = SET.fullmatch(done.stdout)[2]
     assert when.endswith(" 06:00:00")
     assert done.stderr == f"redbike: 'tomorrow 6:00' is {when} UTC\n{NOBODY}"
-    # As other jobs, they are cancelled and unset; and those of another prefix are others.
-    jobids = [row[0] for row in once.list_rows("jobs", "once/*")]
-    assert len(jobids) == 4
-    assert once.run("cancel", min(jobids)).returncode == once.run("unset", max(jobids)).returncode == 0
-    assert len(once.list_rows("jobs")) == 3
-    once.environment["REDBIKE_PREFIX"] = "another"
-    assert once.list_rows("jobs") == []
-
-
-def test_a_worker_of_commands_with_other_queues_takes_it_and_others_do_not(once):
-    (once.folder / "x.ini").write_text("[commands]\nx: true\n")
-    (once.folder / "other.py").write_text("from redbike import RoundRobin as Worker\n")
-    once.start("work", "other:Worker('A')", log="other")
-    wait_until(lambda: len(once.list_rows("workers")) == 1)
-    done = once.run("now", "--", "true")
-    assert "no worker of its queue 'work-shell' runs one-offs of a shell" in done.stderr
-    jobid = SET.fullmatch(done.stdout)[1]
-    (once.folder / ".redbike.conf").write_text("[redbike]\nworker: redbike.commands:Commands('A', 'x.ini')\n")
-    once.start("up")
-    wait_until(lambda: once.list_rows("jobs", jobid)[0][2] == "STP")
-    jobid, _ = add(once, "in", "0.5s", "--", "sh", "-c", "echo done", said="")
-    wait_until(lambda: once.list_rows("jobs", jobid)[0][2] == "STP")
-    assert once.run("check").returncode == 0
-    assert once.run("health").returncode == 0
 
 
 def test_a_run_is_cancelled_with_its_children(once):
@@ -123,7 +99,6 @@ def test_a_run_is_cancelled_with_its_children(once):
 @pytest.mark.parametrize(
     ("words", "input", "said"),
     [
-        (("at", "24/12", "--", "true"), "", "bad timestamp '24/12'"),
         (("at", "2001-01-01", "--", "true"), "", "bad time '2001-01-01': 2001-01-01 00:00:00 UTC is past"),
         (("in", "0", "--", "true"), "", "bad duration '0'"),
         (("now", "true"), "", "bad command 'true': put -- before it"),

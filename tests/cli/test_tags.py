@@ -128,4 +128,3 @@ def test_failures_are_a_table_on_a_terminal_and_lines_of_json_to_a_pipe(bike, sh
 def test_each_list_with_a_table_gives_it_to_a_pipe(bike, shell, command):
     shown = shell.read(command, "--format=table")
     assert any(title in shown for title in ("JOB", "QUEUE", "none", "densest minutes"))
-    check_refused(shell.run(command, "--format=yaml"), 2, "bad --format 'yaml': csv, json, table are allowed")

@@ -7,9 +7,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.cli.refused import check_refused
-from tests.servers import free_ports
-from tests.states import unchanged
 from tests.waiting import wait_until
 
 AUCKLAND = ZoneInfo("Pacific/Auckland")
@@ -73,6 +70,9 @@ def test_an_incident_a_schedule_with_a_zone_and_a_dispatcher_say_it_too(away):
         (("token", "add", "ci", "--role=read"), "--expires=1m"),
         (("token", "add", "ci", "--role=read"), "--expires=+1m"),
         (("at",), "+1m"),
+        (("runs",), "--since=now"),
+        (("log",), "--since=now"),
+        (("agenda",), "--after=+1m"),
         (("why", "daily:A"), "--at=now"),
     ],
 )
@@ -85,37 +85,3 @@ def test_now_is_by_the_clock_of_the_server(away, bike, monkeypatch, words, text)
     said = next(found for line in done.stderr.splitlines() if (found := SAID.match(line)) and found[1] in text)
     then = datetime.fromisoformat(said[2]).replace(tzinfo=AUCKLAND).timestamp()
     assert -1 <= then - before - 60 * ("1m" in text) < 30
-
-
-def test_a_past_time_is_refused_by_the_clock_of_the_server(away, monkeypatch):
-    clock = time.time
-    monkeypatch.setattr("redbike.cli.arguments.time.time", lambda: clock() + 3 * 3600)
-    soon = f"{clock() + 60:.0f}"
-    assert away.run("at", soon, "--", "true").returncode == 0
-    assert away.run("token", "add", "ci", "--role=read", f"--expires={soon}").returncode == 0
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("pause", "daily:A", "--until=24/12"),
-        ("set", "b:A", "0 4 * * *", "--after=24/12"),
-        ("load", "-", "--after=24/12"),
-        ("dispatch", "--after=24/12"),
-        ("backfill", "daily:A", "--from=24/12", "--to=now"),
-        ("token", "add", "ci", "--role=read", "--expires=24/12"),
-        ("at", "24/12", "--", "true"),
-    ],
-)
-def test_a_bad_time_is_refused_without_a_server(away, words):
-    [port] = free_ports(1)
-    away.environment["REDBIKE_URL"] = f"redis://127.0.0.1:{port}"
-    check_refused(away.run(*words), 2, "'24/12'")
-
-
-@pytest.mark.parametrize(
-    "words", [("pause", "daily:A", "--until=1.2."), ("set", "b:A", "0 4 * * *", "--after=soonish")]
-)
-def test_what_is_refused_is_refused_before_anything_is_changed(away, bike, words):
-    with unchanged(bike.store):
-        check_refused(away.run(*words), 2, repr(words[-1].partition("=")[2]))

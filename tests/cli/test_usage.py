@@ -188,11 +188,7 @@ def test_each_example_runs(prepared, client):
         (["unset", "a:A", "b:A"], "unset: unexpected 'b:A'", "unset"),
         (["statuses", "--count=3"], "statuses takes no --count", "statuses"),
         (["set", "--after=1", "a", "b", "-a2"], "--after is given more than once", "set"),
-        (
-            ["jobs", "--tag=a", "--tag=b"],
-            "--tag is given more than once; --tag=a,b names jobs that have either",
-            "jobs",
-        ),
+        (["jobs", "--tag=a", "--tag=b"], "--tag is given more than once; --tag=a,b names jobs that have", "jobs"),
         (["server"], "server needs start, stop or status", "server"),
         (["server", "stopp"], "server: unexpected 'stopp'; is 'stop' meant?", "server"),
         (["statuses", "--befor", "5", "--bfore=5"], "no option '--bfore'; is '--before' meant?", "statuses"),

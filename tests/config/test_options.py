@@ -23,7 +23,6 @@ from redbike.schedule.jitter import compute_jitter
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.store import Store
-from tests.cli.refused import check_refused
 from tests.states import JOB, NEW, NOW, OLD, QUEUE, START, STATES, dump, place, queue_for
 from tests.verbs import set_one
 
@@ -163,11 +162,6 @@ def test_what_cannot_be_read_is_no_option(stored):
     assert override(Settings(), stored) == Settings()
 
 
-def test_the_options_of_a_job_override_the_settings():
-    own = override(Settings(retries=1, grace=5.0), '{"grace":0,"on-error":"retry","timeout":3}')
-    assert own == Settings(retries=1, grace=0.0, on_error="retry")
-
-
 # What is stored
 
 
@@ -184,16 +178,6 @@ def test_a_job_has_the_options_that_it_was_given_until_it_is_unset(bike):
     bike.set("job:A", "EVERY:1h@0")
     assert {"options", "data"} & bike.tell("job:A").keys() == set()
     assert list(bike.fsck()) == []
-
-
-def test_a_bad_option_changes_nothing(bike):
-    bike.set("job:A", "EVERY:1h@0", retries=5)
-    before = dump(bike.store)
-    with pytest.raises(BadConfig, match="bad retries 'many'"):
-        bike.set("job:A", "EVERY:2h@0", retries="many")
-    with pytest.raises(TypeError, match="'retires'"):
-        bike.set("job:A", "EVERY:2h@0", retires=5)
-    assert dump(bike.store) == before
 
 
 def test_a_job_without_options_leaves_none_behind_and_costs_no_further_request(bike):
@@ -281,18 +265,6 @@ def test_set_takes_options_as_flags(shell):
     told = json.loads(shell.run("tell", "job:A").stdout)
     assert told["options"] == {"timeout": 7200}
     assert "data" not in told
-
-
-@pytest.mark.parametrize(
-    ("flag", "said"),
-    [
-        ("--timeout=soon", "bad timeout 'soon': seconds, or a duration such as 15m, from 0.001 to 1e+09 is needed"),
-        ("--data=NaN", "bad data 'NaN': not JSON:"),
-    ],
-)
-def test_a_bad_flag_is_quoted_and_changes_nothing(shell, client, flag, said):
-    check_refused(shell.run("set", flag, "job:A", "NOW"), 2, said)
-    assert client.dbsize() == 0
 
 
 # Damage
