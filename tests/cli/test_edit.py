@@ -37,8 +37,8 @@ def bike(noted):
 class Desk:
     """Where somebody edits: `shell` with an editor."""
 
-    def __init__(self, shell, bike):
-        self.shell, self.bike = shell, bike
+    def __init__(self, shell, bike, monkeypatch):
+        self.shell, self.bike, self.monkeypatch = shell, bike, monkeypatch
         self.wanted = shell.folder / "wanted.csv"
 
     def use(self, script, variable="EDITOR", words=""):
@@ -62,12 +62,24 @@ class Desk:
         self.use(f'cat {shlex.quote(str(self.wanted))} > "$1"')
         return self.shell.run("edit", "--yes", *arguments)
 
+    def edit_while(self, act, change):
+        """Do the same, and call `act` before the editor has written."""
+
+        def edit(_, path):
+            act()
+            path.write_text(self.wanted.read_text())
+
+        self.write(change)
+        self.use("true")
+        self.monkeypatch.setattr("redbike.cli.edit._run_editor", edit)
+        return self.shell.run("edit", "--yes")
+
 
 @pytest.fixture
 def desk(shell, bike, monkeypatch):
     shell.environment["TMPDIR"] = str(shell.folder)
     monkeypatch.setattr(tempfile, "tempdir", None)
-    return Desk(shell, bike)
+    return Desk(shell, bike, monkeypatch)
 
 
 def list_left(shell):
@@ -226,23 +238,19 @@ def test_a_bad_row_changes_nothing_is_named_and_the_file_is_kept(desk, bike, she
     assert dump(bike.store) == before
 
 
-def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(desk, bike, shell, monkeypatch):
+def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(desk, bike, shell):
     def change(rows):
         rows["report:A"]["retries"] = "5"
         del rows["backup:A"]
         add(rows)
         rows["paused:A"]["owner"] = "Bob"
 
-    def edit_late(_, path):
+    def change_too():
         bike.set("report:A", "@daily")
         bike.unset("backup:A")
         bike.set("new:A", "@hourly")
-        path.write_text(desk.wanted.read_text())
 
-    desk.write(change)
-    desk.use("true")
-    monkeypatch.setattr("redbike.cli.edit._run_editor", edit_late)
-    done = shell.run("edit", "--yes")
+    done = desk.edit_while(change_too, change)
     assert (done.returncode, done.stdout) == (1, "changed,paused:A,owner: default -> Bob\n"), done.stderr
     *named, counted, kept = done.stderr.splitlines()
     text = "somebody has changed it meanwhile, so it stays as it is now"
@@ -283,20 +291,16 @@ def is_paused(bike, until=0.0):
         (lambda bike: start_blackout(bike, 600), lambda bike: bike.resume("own:A", every=True), 1),
     ],
 )
-def test_what_nobody_has_done_is_no_change_of_somebody_else(desk, bike, shell, monkeypatch, before, meanwhile, status):
+def test_what_nobody_has_done_is_no_change_of_somebody_else(desk, bike, before, meanwhile, status):
     bike.set("own:A", HOURLY)
     before(bike)
-    desk.write(lambda rows: rows["own:A"].update(note="new"))
+    found = []
 
-    def edit_late(_, path):
+    def act():
         wait_until(lambda: bike.dispatch_due() or meanwhile(bike))
         found.append(bike.tell("own:A"))
-        path.write_text(desk.wanted.read_text())
 
-    desk.use("true")
-    monkeypatch.setattr("redbike.cli.edit._run_editor", edit_late)
-    found = list[dict[str, object]]()
-    done = shell.run("edit", "--yes")
+    done = desk.edit_while(act, lambda rows: rows["own:A"].update(note="new"))
     assert (done.returncode, "somebody has changed it" in done.stderr) == (status, bool(status)), done.stderr
     now = bike.tell("own:A")
     assert now.get("options") == (None if status else {"note": "new"})
@@ -305,17 +309,10 @@ def test_what_nobody_has_done_is_no_change_of_somebody_else(desk, bike, shell, m
     assert list(bike.fsck()) == []
 
 
-def test_a_one_off_that_has_run_meanwhile_does_not_go_with_its_record(desk, bike, shell, monkeypatch):
+def test_a_one_off_that_has_run_meanwhile_does_not_go_with_its_record(desk, bike):
     bike.set("own:A", "NOW")
-    desk.write(lambda rows: rows.update({"new:A": rows.pop("own:A") | {"jobid": "new:A"}}))
-
-    def edit_late(_, path):
-        bike.work_one()
-        path.write_text(desk.wanted.read_text())
-
-    desk.use("true")
-    monkeypatch.setattr("redbike.cli.edit._run_editor", edit_late)
-    done = shell.run("edit", "--yes")
+    renamed = {"jobid": "new:A"}
+    done = desk.edit_while(bike.work_one, lambda rows: rows.update({"new:A": rows.pop("own:A") | renamed}))
     assert (done.returncode, "somebody has changed it" in done.stderr) == (1, True), done.stderr
     assert [run.jobid for run in bike.runs("own:A")] == ["own:A"]
 
@@ -470,7 +467,7 @@ def test_what_was_edited_is_kept_if_the_server_has_gone_away(own, is_edited):
     with Redbike(RoundRobin("A"), redis_config=own.server.url) as bike:
         bike.set("report:A", HOURLY)
     change = "s/^report:A,EVERY:1h@0/report:A,@daily/" if is_edited else ""
-    Desk(own, None).use(f"sed -i '{change}' \"$1\"; kill -9 {own.server.status()['pid']}; exit {not is_edited:d}")
+    Desk(own, None, None).use(f"sed -i '{change}' \"$1\"; kill -9 {own.server.status()['pid']}; exit {not is_edited:d}")
     done = own.run("edit", "--yes")
     assert (done.returncode, "cannot reach Redis" in done.stderr) == (1, is_edited), done.stderr
     if is_edited:
@@ -496,15 +493,11 @@ def test_no_job_goes_if_somebody_has_made_the_row_with_its_new_id_a_bad_one(desk
     assert (found["schedule"], found["options"]) == (HOURLY, {"retries": 3, "tags": "billing"})
 
 
-def test_no_job_goes_if_somebody_has_made_one_with_its_new_id(desk, bike, shell, monkeypatch):
-    def edit_late(_, path):
-        bike.set("daily:A", "@hourly")
-        path.write_text(desk.wanted.read_text())
-
-    desk.write(lambda rows: (rows["report:A"].update(jobid="daily:A"), rows["paused:A"].update(owner="Bob")))
-    desk.use("true")
-    monkeypatch.setattr("redbike.cli.edit._run_editor", edit_late)
-    done = shell.run("edit", "--yes")
+def test_no_job_goes_if_somebody_has_made_one_with_its_new_id(desk, bike, shell):
+    done = desk.edit_while(
+        lambda: bike.set("daily:A", "@hourly"),
+        lambda rows: (rows["report:A"].update(jobid="daily:A"), rows["paused:A"].update(owner="Bob")),
+    )
     assert (done.returncode, done.stdout) == (1, "changed,paused:A,owner: default -> Bob\n"), done.stderr
     stays = "so it stays as it is now"
     assert f"redbike: daily:A: somebody has changed it meanwhile, {stays}\n" in done.stderr

@@ -7,16 +7,10 @@ import pytest
 
 from redbike.cli.watch import _parse_lag
 from redbike.errors import BadConfig
-from tests.commandline import Within
+from tests.commandline import Within, make_module
 from tests.waiting import wait_until
 
-WORKER = """
-import redbike
-class Worker(redbike.RoundRobin):
-    def work(self, jobid):
-        if jobid.startswith("bad"):
-            raise ValueError("it broke")
-"""
+WORKER = make_module('if jobid.startswith("bad"):', '    raise ValueError("it broke")')
 
 
 @pytest.fixture

@@ -24,6 +24,8 @@ COMMANDS = {"jobs": JOBS, "runs": PAST_RUNS, "queues": QUEUES, "workers": WORKER
 TOKYO = "東京レポート:A"
 
 
+LOOKS = [*COMMANDS, "show job:A", "agenda", "tail", "fsck", "acknowledge", "control HALT"]
+LOOKS += ["tell job:A", "statuses", "schedules", "schedules --full"]
 OWN = """
 from redbike import RoundRobin
 
@@ -126,7 +128,7 @@ def test_nothing_is_no_error(shell, client):
         assert shell.read(*words, "--format=json") == "[]\n"
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "show job:A", "agenda", "tail", "fsck", "acknowledge", "control HALT"])
+@pytest.mark.parametrize("command", LOOKS)
 def test_looking_starts_no_server(tmp_path, command):
     shell = Within(tmp_path, None)
     said = f"no server runs in '{tmp_path}/.redbike'; redbike up starts one, and so does redbike server start"

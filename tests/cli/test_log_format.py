@@ -7,15 +7,10 @@ import time
 import pytest
 
 from redbike.cli.messages import _JsonFormatter
+from tests.commandline import make_module
 from tests.waiting import wait_until
 
-WORKER = """
-import redbike
-class Worker(redbike.RoundRobin):
-    def work(self, jobid):
-        print("prints", jobid, flush=True)
-        raise ValueError("it broke\\n\\x1b[31m\\ud800")
-"""
+WORKER = make_module('print("prints", jobid, flush=True)', r'raise ValueError("it broke\n\x1b[31m\ud800")')
 
 
 @pytest.fixture

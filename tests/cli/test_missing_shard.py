@@ -64,15 +64,15 @@ def bike(server_url, prefix, own_server, monkeypatch):
         bike.run(*JOBS)
         while bike.work_one():
             pass
-        for name in (
-            "list.open_to_look",
-            "look.open_to_look",
-            "show.open_to_look",
-            "bike.open_to_look",
-            "keep.open_bike",
-        ):
+        for name in (*(f"{module}.open_to_look" for module in ("list", "look", "show", "bike")), "keep.open_bike"):
             monkeypatch.setattr(f"redbike.cli.{name}", lambda *given, **named: bike)
         yield bike
+
+
+@pytest.fixture
+def missing(bike):
+    """What is said of the shard that goes away."""
+    return f"the shard {bike.store.shards[AWAY].keys.prefix} is missing: "
 
 
 @pytest.fixture
@@ -82,6 +82,25 @@ def near(bike, own_server):
     assert 0 < len(jobids) < len(JOBS)
     own_server.stop()
     return sorted(jobids)
+
+
+def find_job(bike, number=AWAY):
+    """A job of the shard of that number."""
+    return next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == number)
+
+
+@pytest.fixture
+def run(capsys, missing):
+    """Run a command, which names the shard in one line and fails, and return what it prints."""
+
+    def run(command, given, settings=None, url=None):
+        assert command(Arguments(given), Config(settings or Settings(), url)) == 1
+        said = capsys.readouterr()
+        [line] = said.err.splitlines()
+        assert line.startswith(f"redbike: {missing}")
+        return said.out
+
+    return run
 
 
 @pytest.mark.parametrize("style", ["csv", "json", "table"])
@@ -97,17 +116,12 @@ def near(bike, own_server):
         (print_agenda, "queue"),
     ],
 )
-def test_lists_have_what_the_others_have_and_name_it(bike, near, capsys, command, field, style):
-    arguments = Arguments({"--format": style})
-    assert command(arguments, Config(Settings(), None)) == 1
-    said = capsys.readouterr()
-    name = bike.store.shards[AWAY].keys.prefix
-    [line] = said.err.splitlines()
-    assert line.startswith(f"redbike: the shard {name} is missing: ")
+def test_lists_have_what_the_others_have_and_name_it(near, run, command, field, style):
+    printed = run(command, {"--format": style})
     if style == "table":
-        assert len(said.out.splitlines()) > 1
+        assert len(printed.splitlines()) > 1
         return
-    rows = json.loads(said.out) if style == "json" else list(csv.DictReader(said.out.splitlines()))
+    rows = json.loads(printed) if style == "json" else list(csv.DictReader(printed.splitlines()))
     found = {row[field] for row in rows} - {""}
     if field == "jobid":
         assert sorted(found) == near
@@ -116,23 +130,20 @@ def test_lists_have_what_the_others_have_and_name_it(bike, near, capsys, command
 
 
 @pytest.mark.parametrize("command", [explain_job, print_next])
-def test_what_needs_it_names_it(bike, near, own_server, command):
-    gone = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == AWAY)
+def test_what_needs_it_names_it(bike, near, own_server, missing, command):
+    gone = find_job(bike)
     arguments = Arguments({"<JOBID>": gone, "<SCHEDULE>": gone})
-    name = bike.store.shards[AWAY].keys.prefix
     # No invalid input, which ends with another status.
-    with pytest.raises(ServerError, match=re.escape(f"the shard {name} is missing: ")) as found:
+    with pytest.raises(ServerError, match=re.escape(missing)) as found:
         command(arguments, Config(Settings(), own_server.url))
     assert str(found.value).count("is missing: ") == 1
 
 
 @pytest.mark.parametrize("repairs", [None, True])
-def test_fsck_looks_at_the_others_and_names_it(bike, own_server, capsys, repairs):
+def test_fsck_looks_at_the_others_and_names_it(bike, own_server, run, missing, repairs):
     shards = bike.store.shards
-    gone = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == AWAY)
-    last = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == 3)
+    gone, near, last = find_job(bike), find_job(bike, 2), find_job(bike, 3)
     here, other = (f"{name}{{{last}}}:A" for name in ("then", "also"))
-    near = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == 2)
     bike.enter(here, f"AFTER:{gone}")
     bike.enter(other, f"AFTER:{near}")
     bike.group("load", [(each, "EVERY:1h") for each in JOBS], then=f"end{{{last}}}:A")
@@ -141,17 +152,14 @@ def test_fsck_looks_at_the_others_and_names_it(bike, own_server, capsys, repairs
     for key in ("followers", "timeline"):
         shards[2].client.delete(getattr(shards[2].keys, key))
     own_server.stop()
-    assert check_jobs(Arguments({"--repair": repairs}), Config(Settings(), own_server.url)) == 1
-    said = capsys.readouterr()
-    [line] = said.err.splitlines()
-    assert line.startswith(f"redbike: the shard {shards[AWAY].keys.prefix} is missing: ")
-    assert re.search(rf"^'{near}': .*but it is nowhere", said.out, re.MULTILINE)
+    printed = run(check_jobs, {"--repair": repairs}, url=own_server.url)
+    assert re.search(rf"^'{near}': .*but it is nowhere", printed, re.MULTILINE)
     unknown = f"{other!r}: the shard {shards[2].keys.prefix} does not know that it follows {near!r}"
-    assert unknown + " -- repaired: it does now" * bool(repairs) in said.out.splitlines()
-    assert gone not in said.out
+    assert unknown + " -- repaired: it does now" * bool(repairs) in printed.splitlines()
+    assert gone not in printed
     # A program has the lines of all others before the error.
     found = []
-    with pytest.raises(Unreachable, match=f"^{re.escape(f'the shard {shards[AWAY].keys.prefix} is missing: ')}"):
+    with pytest.raises(Unreachable, match=f"^{re.escape(missing)}"):
         found.extend(bike.fsck())
     if repairs:
         assert found == []
@@ -159,49 +167,32 @@ def test_fsck_looks_at_the_others_and_names_it(bike, own_server, capsys, repairs
         assert list(bike.fsck()) == []
 
 
-def test_why_names_the_shard_of_a_parent(bike, own_server):
-    gone, here = (
-        next(each for each in JOBS if (bike.store.number_shard(each) == AWAY) == is_gone) for is_gone in (1, 0)
-    )
-    bike.enter(f"then{{{here}}}:A", f"AFTER:{gone}")
-    own_server.stop()
-    name = bike.store.shards[AWAY].keys.prefix
-    with pytest.raises(ServerError, match=f"^{re.escape(f'the shard {name} is missing: ')}"):
-        bike.why(f"then{{{here}}}:A")
-
-
 @pytest.mark.parametrize("parent", ["job", "group"])
-def test_show_has_what_the_others_have_and_names_the_shard_of_a_parent(bike, own_server, capsys, parent):
-    gone, here = (
-        next(each for each in JOBS if (bike.store.number_shard(each) == AWAY) == is_gone) for is_gone in (1, 0)
-    )
-    jobid, name = f"then{{{here}}}:A", bike.store.shards[AWAY].keys.prefix
+def test_of_a_follower_the_shard_of_its_parent_is_named(bike, own_server, run, missing, parent):
+    gone, here = find_job(bike), find_job(bike, 2)
+    jobid = f"then{{{here}}}:A"
     if parent == "job":
         bike.enter(jobid, f"AFTER:{gone},{here}")
     else:
         bike.group("load", [(here, "EVERY:1h"), (gone, "EVERY:1h")], then=jobid)
     own_server.stop()
-    assert show_job(Arguments({"<JOBID>": jobid}), Config(bike.settings, None)) == 1
-    said = capsys.readouterr()
-    [line] = said.err.splitlines()
-    assert line.startswith(f"redbike: the shard {name} is missing: ")
+    with pytest.raises(ServerError, match=f"^{re.escape(missing)}"):
+        bike.why(jobid)
+    printed = run(show_job, {"<JOBID>": jobid}, bike.settings)
     if parent == "job":
-        assert f"It waits for {gone}, which is not known here, and for {here}, which is due at " in said.out
+        assert f"It waits for {gone}, which is not known here, and for {here}, which is due at " in printed
     else:
-        assert "It waits for the group load." in said.out
-    assert "Its due time is unknown: the shard of a job that comes before it is missing." in said.out
-    with pytest.raises(Unreachable, match=f"^{re.escape(f'the shard {name} is missing: ')}"):
+        assert "It waits for the group load." in printed
+    assert "Its due time is unknown: the shard of a job that comes before it is missing." in printed
+    with pytest.raises(Unreachable, match=f"^{re.escape(missing)}"):
         show_job(Arguments({"<JOBID>": gone}), Config(bike.settings, None))
 
 
-def test_an_incident_has_what_the_others_have(bike, near, capsys):
-    assert report_incident(Arguments(), Config(bike.settings, None)) == 1
-    said = capsys.readouterr()
-    assert near[0] in said.out
-    assert f"the shard {bike.store.shards[AWAY].keys.prefix} is missing: " in said.err
+def test_an_incident_has_what_the_others_have(bike, near, run):
+    assert near[0] in run(report_incident, {}, bike.settings)
 
 
-def test_top_shows_what_the_others_have_and_names_it(bike, near):
+def test_top_shows_what_the_others_have_and_names_it(bike, near, missing):
     class News:
         def put(self, event):
             raise StopIteration
@@ -210,7 +201,7 @@ def test_top_shows_what_the_others_have_and_names_it(bike, near):
     with pytest.raises(StopIteration):
         reader.read_on(News())
     assert reader.view.glance.total.jobs == len(near)
-    assert f"the shard {bike.store.shards[AWAY].keys.prefix} is missing: " in reader.problem
+    assert missing in reader.problem
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(draw(reader.view, reader.problem, "here", Clock(0.0, "UTC"), Desk(), 200, 60))
     shown = console.export_text()
@@ -223,8 +214,7 @@ def test_metrics_have_the_gauges_of_the_others_and_no_counters(bike, own_server)
         lines = figures.format().splitlines()
         return {line.partition("{")[0]: float(line.split()[-1]) for line in lines if not line.startswith("#")}
 
-    gone, here = (next(each for each in JOBS if bike.store.number_shard(each) == number) for number in (AWAY, 2))
-    bike.enter(f"then{{{here}}}:A", f"AFTER:{gone}", start_within="10m")
+    bike.enter(f"then{{{find_job(bike, 2)}}}:A", f"AFTER:{find_job(bike)}", start_within="10m")
     figures = Metrics(lambda: bike.store)
     before = read()
     assert (before["redbike_up"], before["redbike_missing_shards"], figures.problem) == (1, 0, "")

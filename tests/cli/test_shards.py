@@ -20,14 +20,6 @@ def jobs(shell, bike):
     return shell
 
 
-def interrupt(client, number):
-    """Begin to move the jobs, and die once nobody may use them any more."""
-    faults = Faults()
-    faults.arm(AFTER, 60)
-    with pytest.raises(Crash):
-        Mover(faulty(client, faults), "redbike").move(number)
-
-
 def test_jobs_move_whatever_number_the_config_has(jobs):
     configure(jobs, 1)
     said = "moved 20 jobs from 1 shard to 4: write shards: 4 into the config of each process before you start it\n"
@@ -49,7 +41,11 @@ def test_a_bad_number_is_refused(jobs, shown):
 
 
 def test_fsck_finds_and_ends_what_was_interrupted(jobs, client):
-    interrupt(client, 4)
+    faults = Faults()
+    faults.arm(AFTER, 60)
+    # It dies once nobody may use the jobs any more.
+    with pytest.raises(Crash):
+        Mover(faulty(client, faults), "redbike").move(4)
     said = "the jobs are on the move from 1 shard to 4: redbike shards move --to=4 completes the move\n"
     for number in (1, 4):
         configure(jobs, number)
@@ -61,20 +57,3 @@ def test_fsck_finds_and_ends_what_was_interrupted(jobs, client):
     assert jobs.read("fsck", "--repair").startswith(f"{said}moved 20 jobs from 1 shard to 4: ")
     assert jobs.run("fsck").returncode == 0
     assert len(jobs.list_rows("jobs", "--format=csv")) == 20
-
-
-def test_only_the_same_number_goes_on_and_the_old_one_takes_it_back(jobs, client):
-    interrupt(client, 4)
-    said = "bad --to 8: the jobs are on the move from 1 shard to 4: redbike shards move --to=4 completes"
-    check_refused(jobs.run("shards", "move", "--to=8"), 2, said)
-    assert jobs.run("shards", "move", "--to=1").stdout == "the move is reverted: the jobs are in 1 shard, as before\n"
-    assert len(list(jobs.bike.jobs())) == 20
-
-
-def test_jobs_stay_while_a_worker_is_there(jobs, bike):
-    bike.store.workers.register(
-        "OwnerOf1", '{"kind": "worker", "host": "web1", "pid": 4711, "queues": [], "version": "1"}'
-    )
-    said = "cannot move: the worker web1:4711 is there; stop all dispatchers and workers first"
-    check_refused(jobs.run("shards", "move", "--to=4"), 1, said)
-    assert len(list(bike.jobs())) == 20

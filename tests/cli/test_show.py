@@ -13,6 +13,7 @@ from redbike.cli.output import UNKNOWN
 from redbike.commands.worker import NO_TIMEOUT
 from redbike.store.live import LiveOutput
 from tests.cli.refused import check_refused
+from tests.queries.kept import register
 from tests.terminal import run_on_terminal
 from tests.verbs import take_one
 
@@ -102,16 +103,14 @@ def test_a_job_that_will_not_run_by_itself(bike, shell, prepare, said):
 def test_a_job_that_runs(bike, shell):
     bike.set("job:A", "EVERY:1h")
     bike.run("job:A")
-    owner = "OwnerOf1"
-    entry = '{"kind": "worker", "host": "web1", "pid": 4711, "queues": [], "version": "1"}'
-    bike.store.workers.register(owner, entry)
-    take_one(bike.store, [("work-A", 100.0)], f"{owner}tag")
+    register(bike.store, "worker", now=time.time())
+    take_one(bike.store, [("work-A", 100.0)], "Ownerw01tag")
     lines = show(shell, "job:A")
     assert lines[2].startswith("It runs since")
-    assert fact(lines, "worker") == "web1:4711:OwnerOf1"
+    assert fact(lines, "worker") == "web1:1:Ownerw01"
     assert fact(lines, "deadline").endswith(" UTC")
     bike.set("endless:A", "NOW")
-    take_one(bike.store, [("work-A", NO_TIMEOUT)], f"{owner}2")
+    take_one(bike.store, [("work-A", NO_TIMEOUT)], "Ownerw012")
     assert fact(show(shell, "endless:A"), "deadline") == "none"
 
 

@@ -60,12 +60,7 @@ def test_what_is_wrong_is_refused_and_changes_nothing(shell, client, words, stat
     assert client.hgetall("redbike-tokens") == before
 
 
-def test_a_token_that_is_damaged_or_has_expired_lets_nobody_in(shell, client, bike):
-    secret = shell.run("token", "add", "ci", "--role=read", "--expires=4000000000").stdout.strip()
-    tokens, _ = bike.store.tokens.read_all()
-    assert find_token(tokens, secret, 3999999999.0).name == "ci"
-    assert find_token(tokens, secret, 4000000000.0) is None
-    assert find_token(tokens, f"{secret}x", 0.0) is None
+def test_a_token_that_is_damaged_lets_nobody_in(client, bike):
     for damaged in (b"{}", b"[", b'{"role": "god", "jobs": [], "expires": null, "since": 1, "digest": ""}'):
         client.hset("redbike-tokens", "ci", damaged)
         assert bike.store.tokens.read_all()[0] == []

@@ -288,15 +288,19 @@ def test_a_key_without_a_meaning_asks_for_nothing(key):
 # What is drawn
 
 
+def paint(view, desk, width, height, **more):
+    console = Console(width=width, height=height, highlight=False, **more)
+    with console.capture() as capture:
+        console.print(draw(view, "", "here", Clock(view.glance.now, "Europe/Berlin"), desk, width, height))
+    return capture.get()
+
+
 def test_a_job_that_is_chosen_stands_out_and_jobs_that_are_found_are_sorted(bike):
     view = read_view(bike.store, 60)
     desk = Desk(chosen="3:B")
 
     def names():
-        console = Console(width=100, height=50, highlight=False, force_terminal=True)
-        with console.capture() as capture:
-            console.print(draw(view, "", "here", Clock(view.glance.now, "UTC"), desk, 100, 50))
-        assert len(re.findall(r"\x1b\[7m3:B", capture.get())) == 1
+        assert paint(view, desk, 100, 50, force_terminal=True).count("\x1b[7m3:B") == 1
         return desk.jobids
 
     assert {"bad:A", "3:B"} <= set(names())
@@ -308,20 +312,15 @@ def test_a_job_that_is_chosen_stands_out_and_jobs_that_are_found_are_sorted(bike
     assert names()[0] == "bad:A"
 
 
-def drawn(bike, width, height, problem=""):
-    view = read_view(bike.store, 60)
-    console = Console(width=width, height=height, highlight=False)
-    with console.capture() as capture:
-        console.print(draw(view, problem, "here", Clock(view.glance.now, "Europe/Berlin"), Desk(), width, height))
-    return capture.get().rstrip("\n").split("\n")
+def drawn(bike, width, height):
+    return paint(read_view(bike.store, 60), Desk(), width, height).rstrip("\n").split("\n")
 
 
 def test_it_is_never_larger_than_the_terminal_and_uses_all_the_room(bike):
     list(bike.set_many((f"more{n}:C", "EVERY:1h") for n in range(100)))
     for width, height in itertools.product([20, 80, 200], [1, 4, 24, 50]):
         lines = drawn(bike, width, height)
-        assert len(lines) <= max(height, 3)
-        assert max(map(cell_len, lines)) <= width
+        assert fits(lines, width, max(height, 3))
         assert width != 80 or height < 24 or len(lines) == height
 
 

@@ -24,21 +24,15 @@ TOKEN = "a-token-of-the-tests"
 FORM = "application/x-www-form-urlencoded"
 
 
-@pytest.fixture
-def serve(shell):
-    """Starts the page; the process and its port."""
-    return lambda *more, **environment: start(shell, *more, **environment)
-
-
 def start(shell, *more, listen="127.0.0.1:0", **environment):
     shell.environment |= environment
     process, url = start_page(shell, f"--listen={listen}", *more)
     return process, get_port(url)
 
 
-def test_it_shows_jobs_until_it_is_told_to_stop(shell, serve):
+def test_it_shows_jobs_until_it_is_told_to_stop(shell):
     shell.run("set", "backup:A", "EVERY:1h")
-    process, port = serve()
+    process, port = start(shell)
     status, text, headers = get(port, "/jobs?pattern=backup:*")
     assert status == 200
     assert "backup:A" in text
@@ -49,9 +43,9 @@ def test_it_shows_jobs_until_it_is_told_to_stop(shell, serve):
     assert len(shell.log("web").splitlines()) == 1, "no line for each request"
 
 
-def test_wrong_tokens_count_for_who_sends_them_whatever_a_header_says(shell, serve):
+def test_wrong_tokens_count_for_who_sends_them_whatever_a_header_says(shell):
     """Only a proxy is believed, here one on this machine, also where one socket is for both kinds of addresses."""
-    _, port = serve(listen="[::]:0", REDBIKE_WEB_TOKEN=TOKEN)
+    _, port = start(shell, listen="[::]:0", REDBIKE_WEB_TOKEN=TOKEN)
 
     def ask(source, forwarded, token):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60, source_address=(source, 0))
@@ -67,8 +61,8 @@ def test_wrong_tokens_count_for_who_sends_them_whatever_a_header_says(shell, ser
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_other_signals_end_it_too(shell, serve, number):
-    process, port = serve()
+def test_other_signals_end_it_too(shell, number):
+    process, port = start(shell)
     with socket.create_connection(("127.0.0.1", port)):
         process.send_signal(number)
         assert process.wait(60) == 0
@@ -112,12 +106,9 @@ def test_others_can_reach_it_only_with_a_token(shell, listen):
     assert TOKEN not in shell.log("web")
 
 
-@pytest.mark.parametrize("token", ["", "with blanks in it, and long"])
-def test_a_token_that_is_too_simple(shell, token):
-    shell.environment["REDBIKE_WEB_TOKEN"] = token
-    done = shell.run("web")
-    check_refused(done, 2, "bad REDBIKE_WEB_TOKEN: at least 16 letters")
-    assert not token or token not in done.stderr
+def test_an_empty_token_is_too_simple(shell):
+    shell.environment["REDBIKE_WEB_TOKEN"] = ""
+    check_refused(shell.run("web"), 2, "bad REDBIKE_WEB_TOKEN: at least 16 letters")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +118,6 @@ def test_a_token_that_is_too_simple(shell, token):
         (["--listen=nowhere.invalid:0"], 1, "cannot listen on 'nowhere.invalid:0': "),
         (["--listen=192.0.2.1:0"], 1, "cannot listen on '192.0.2.1:0': Cannot assign requested address"),
         (["--root-path=redbike"], 2, "bad --root-path 'redbike': a path such as /redbike is needed"),
-        (["--root-path=/jobs/"], 2, "bad --root-path '/jobs': /jobs is a path of the page itself; name another one"),
         (["--root-path=/static/x"], 2, "bad --root-path '/static/x': /static is a path of the page itself; name"),
         (["--root-path=/api", "--api"], 2, "bad --root-path '/api': /api is a path of the page itself; name"),
         (["--who-header=X Y"], 2, "bad --who-header 'X Y': the name of a header is needed, such as X-Forwarded-User"),
@@ -146,10 +136,10 @@ def test_without_its_package_it_says_what_to_install(shell):
     assert (done.returncode, said) == (2 * FAILED, ["web", "metrics"])
 
 
-def test_it_needs_the_worker_class_only_to_write(shell, serve):
+def test_it_needs_the_worker_class_only_to_write(shell):
     write(shell, ".redbike.conf", "[redbike]\nworker: nowhere:Worker\n")
     check_refused(shell.run("web", "--write"), 2, "nowhere")
-    _, port = serve()
+    _, port = start(shell)
     assert get(port)[0] == 200
     assert "without it, the queues of some jobs are unknown" in shell.log("web")
 
@@ -164,8 +154,8 @@ def test_it_goes_on_without_its_streams(shell, streams):
     assert process.wait(60) == 0
 
 
-def test_it_is_below_the_path_of_a_proxy_and_asks_for_the_token_that_nobody_sees(shell, serve):
-    process, port = serve("--root-path=/redbike/", REDBIKE_WEB_TOKEN=TOKEN)
+def test_it_is_below_the_path_of_a_proxy_and_asks_for_the_token_that_nobody_sees(shell):
+    process, port = start(shell, "--root-path=/redbike/", REDBIKE_WEB_TOKEN=TOKEN)
     status, _, headers = get(port, "/redbike/jobs?queue=x")
     assert (status, headers["location"]) == (303, "./login?to=jobs%3Fqueue%3Dx")
     sent = {"Content_Type": FORM, "X_Forwarded_Proto": "https"}
@@ -182,9 +172,9 @@ def test_it_is_below_the_path_of_a_proxy_and_asks_for_the_token_that_nobody_sees
         assert TOKEN not in file.read()
 
 
-def test_the_log_names_whom_the_proxy_names(shell, serve):
+def test_the_log_names_whom_the_proxy_names(shell):
     shell.run("set", "job:A", "EVERY:1h")
-    _, port = serve("--write", "--who-header=X-User")
+    _, port = start(shell, "--write", "--who-header=X-User")
     _, page, headers = get(port, "/job?id=job%3AA")
     fields = {name: re.search(rf'name="{name}" value="([^"]*)"', page)[1] for name in ("form", "once")}
     body = urlencode({**fields, "action": "run", "id": "job:A"})
