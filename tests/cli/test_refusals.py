@@ -63,6 +63,7 @@ BAD_TIME = "bad timestamp '24/12'"
         ("set job:A NOW --data=NaN", "bad data 'NaN': not JSON:"),
         ("set job:A NOW --group-of='a\tb'", r"bad group-of 'a\tb': control characters, and spaces"),
         ("set job:A NOW --timeout=soon", "bad timeout 'soon': seconds, or a duration such as 15m, from 0.001 to 1e+09"),
+        ("shards move --to=65", "bad --to 65: 1 to 64 shards"),
         ("statuses --before=24/12", BAD_TIME),
         ("token add ci --role=read --expires=24/12", BAD_TIME),
         ("unset --tag=-a", "bad tag '-a'"),

@@ -6,8 +6,6 @@ from redbike.control.moving import Mover
 from tests.cli.refused import check_refused
 from tests.crashing import AFTER, Crash, Faults, faulty
 
-LONG = pytest.param(f"'{'9' * 5000}'", id="more digits than Python reads")
-
 
 def configure(shell, number):
     (shell.folder / ".redbike.conf").write_text(f"[redbike]\nshards: {number}\n")
@@ -35,9 +33,9 @@ def test_jobs_move_whatever_number_the_config_has(jobs):
     assert jobs.run("shards", "move", "--to=1").stdout.startswith("moved 20 jobs from 4 shards to 1: ")
 
 
-@pytest.mark.parametrize("shown", ["0", "65", "'-1'", "'many'", "'1.5'", "'٣'", LONG])
-def test_a_bad_number_is_refused(jobs, shown):
-    check_refused(jobs.run("shards", "move", "--to=" + shown.strip("'")), 2, f"bad --to {shown:.80}")
+@pytest.mark.parametrize("text", ["-1", "many", "1.5", "٣", pytest.param("9" * 5000, id="too many digits for Python")])
+def test_a_bad_number_is_refused(shell, text):
+    check_refused(shell.run("shards", "move", f"--to={text}"), 2, f"bad --to {text!r:.80}")
 
 
 def test_fsck_finds_and_ends_what_was_interrupted(jobs, client):
