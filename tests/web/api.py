@@ -1,15 +1,21 @@
-"""A client of the API, as a program has it, and the tokens that it shows."""
+"""A client of the API, as a program has it, the tokens that it shows, and what it says as the page does."""
 
 import json
+import re
 from urllib.parse import quote
 
+import pytest
+
+from redbike.web import app
 from redbike.web.api.routes import ROUTES
+from redbike.web.pages.job import COMING
 from tests.verbs import add_token
 from tests.web.conftest import BASE, TestClient
 
 JSON = {"content-type": "application/json"}
 JOB = "etl/1:A"  # its id has a slash
 FILLED = {"id": quote(JOB, safe=""), "name": "A"}
+PATH = f"/jobs/{FILLED['id']}"
 BODIES = {"set_job": {"schedule": "EVERY:1h"}, "limit_queue": {"at_once": 3}}
 STREAM, DOCUMENT = ("GET", "/events"), ("GET", "/openapi.json")
 
@@ -49,3 +55,13 @@ def make_token(bike, name="ci", role="read", jobs=(), expires=None):
 def list_requests():
     """Each request that the table has: the route, the path, and a body that is good."""
     return [(route, route.path.format(**FILLED), BODIES.get(route.name)) for route in ROUTES]
+
+
+def list_next(bike, jobid, count=3):
+    """The next instants of a job in the API, of which its page lists the same."""
+    api = Api(app(bike, api=True))
+    items = api.ask("GET", f"/jobs/{jobid}/next?count={count}")[1]["items"]
+    coming = api.get("/job", params={"id": jobid}).text.partition('id="coming"')[2].partition("</section>")[0]
+    shown = [float(at) for at in re.findall(r'<li><time [^>]*data-at="([^"]*)"', coming)]
+    assert shown[:count] == pytest.approx(items[:COMING], abs=0.1)
+    return items

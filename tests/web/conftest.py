@@ -1,7 +1,6 @@
 """What the tests of the page share: jobs on an empty server, and what asks for pages."""
 
 import functools
-import warnings
 
 import pytest
 
@@ -10,12 +9,9 @@ from redbike.store.past_runs import PastRuns
 from redbike.web import app, keys, rendering, site
 from redbike.web.api import lists, paging
 from redbike.web.pages import incident, jobs, log, rehearsal
+from tests.queries.kept import register
 from tests.verbs import Quiet
-from tests.web.browsing import Browser
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from starlette.testclient import TestClient
+from tests.web.browsing import Browser, TestClient
 
 BASE = "http://localhost"
 
@@ -71,6 +67,12 @@ def browse(bike):
         return TestClient(app(bike, **options), base_url=base_url, client=client, **more)
 
     return browse
+
+
+def register_hosts(bike, *hosts):
+    """Workers of the queue A, one on each of these: there, a job for every host has one of its own."""
+    for number, host in enumerate(hosts, 1):
+        register(bike.store, "worker", number, now=bike.store.timeline.read_clock(), host=host, for_host=True)
 
 
 @pytest.fixture

@@ -12,15 +12,14 @@ from redbike import Redbike, RoundRobin
 from redbike.control.queues import QueueController
 from redbike.control.setter import Setter
 from redbike.queries import fields
-from redbike.store.processes import ProcessRecord
 from redbike.store.tokens import ROLES
 from redbike.web import app
 from redbike.web.api import jobs
 from tests.loops import beside
-from tests.verbs import Telling, stopping
+from tests.verbs import Quiet, Telling, stopping
 from tests.waiting import wait_until
-from tests.web.api import DOCUMENT, JOB, STREAM, Api, list_requests, make_token
-from tests.web.conftest import BASE, Giving, TestClient
+from tests.web.api import DOCUMENT, JOB, PATH, STREAM, Api, list_next, list_requests, make_token
+from tests.web.conftest import BASE, Giving, TestClient, register_hosts
 
 OPERATOR = "a-token-of-the-operator"
 REQUESTS = list_requests()
@@ -38,8 +37,7 @@ def work(bike):
 
 
 def test_a_job_is_set_run_told_and_unset(bike, api):
-    path = "/jobs/etl%2F1:A"
-    body = {"schedule": "EVERY:1h", "options": {"retries": 2}, "data": {"x": 1}}
+    path, body = PATH, {"schedule": "EVERY:1h", "options": {"retries": 2}, "data": {"x": 1}}
     status, job = api.ask("PUT", path, body)
     assert (status, job["jobid"], job["options"], job["data"]) == (201, JOB, {"retries": 2}, {"x": 1})
     # It is idempotent: also its place on the timeline stays.
@@ -74,7 +72,7 @@ def test_a_job_is_set_run_told_and_unset(bike, api):
 def test_an_instant_without_a_zone_is_in_that_of_the_job(api):
     body = {"schedule": "* * * * *", "after": "2030-01-01T00:00"}
     for zone, due in ((None, "2030-01-01T00:01+00:00"), ("America/New_York", "2030-01-01T00:01-05:00")):
-        job = api.ask("PUT", f"/jobs/{quote(JOB, safe='')}", {**body, "tz": zone})[1]
+        job = api.ask("PUT", PATH, {**body, "tz": zone})[1]
         assert job["next_run"] == datetime.fromisoformat(due).timestamp()
 
 
@@ -102,7 +100,7 @@ def test_who_runs_a_job_is_told_that_its_queue_is_paused(bike, api):
     bike.set(JOB, "EVERY:1h")
     bike.pause_queue("A", reason="the disk")
     for method, path, body in (("POST", "/run", None), ("PUT", "", {"schedule": "NOW"})):
-        [said] = api.ask(method, f"/jobs/{quote(JOB, safe='')}{path}", body)[1]["warnings"]
+        [said] = api.ask(method, f"{PATH}{path}", body)[1]["warnings"]
         assert re.fullmatch(rf"{JOB}: its queue work-A is paused since .* \(the disk\)", said)
     assert "warnings" not in api.ask("PUT", "/jobs/later:A", {"schedule": "IN:1h"})[1]
 
@@ -112,45 +110,38 @@ def test_to_run_a_job_does_not_read_the_journal(bike, api):
     for pause in (lambda: None, bike.pause_all):
         pause()
         bike.client.config_resetstat()
-        assert api.ask("POST", f"/jobs/{quote(JOB, safe='')}/run")[0] == 200
+        assert api.ask("POST", f"{PATH}/run")[0] == 200
         assert "cmdstat_lrange" not in bike.client.info("commandstats")
-
-
-def test_a_run_that_is_queued_is_no_error_though_redis_goes_away_then(own_server, monkeypatch):
-    bike = Redbike(RoundRobin("A"), redis_config=own_server.url)
-    bike.set(JOB, "EVERY:1h")
-    monkeypatch.setattr(jobs, "run_jobs", stopping(own_server, jobs.run_jobs))
-    api = Api(app(bike, write=True, api=True))
-    assert api.ask("POST", f"/jobs/{quote(JOB, safe='')}/run") == (200, {"jobid": JOB, "word": "queued"})
 
 
 def test_a_job_that_is_set_is_no_error_though_redis_goes_away_then(own_server, monkeypatch):
     bike = Redbike(RoundRobin("A"), redis_config=own_server.url)
     monkeypatch.setattr(Setter, "_set", stopping(own_server, Setter._set))
     api = Api(app(bike, write=True, api=True))
-    status, found = api.ask("PUT", f"/jobs/{quote(JOB, safe='')}", {"schedule": "NOW"})
+    status, found = api.ask("PUT", PATH, {"schedule": "NOW"})
     [warning] = found.pop("warnings")
     assert (status, found) == (201, {"jobid": JOB})
     assert warning.startswith(f"{JOB}: it is set; what is known of it cannot be read: ")
 
 
-def test_a_queue_that_is_steered_is_no_error_though_redis_goes_away_then(own_server, monkeypatch):
-    api = Api(app(Redbike(RoundRobin("A"), redis_config=own_server.url), write=True, api=True))
-    for verb, body, said in (
-        ("pause", None, {"word": "paused"}),
-        ("resume", None, {"word": "resumed"}),
-        ("limit", {"at_once": 3}, {"at_once": 3, "rate": None}),
+def test_what_was_done_is_no_error_though_redis_goes_away_then(own_server, monkeypatch):
+    bike = Redbike(RoundRobin("A"), redis_config=own_server.url)
+    bike.set(JOB, "EVERY:1h")
+    api, limits = Api(app(bike, write=True, api=True)), {"queue": "work-B", "at_once": 3, "rate": None}
+    for owner, verb, path, body, said in (
+        (jobs, "run_jobs", f"{PATH}/run", None, {"jobid": JOB, "word": "queued"}),
+        (QueueController, "pause", "/queues/B/pause", None, {"queue": "work-B", "word": "paused"}),
+        (QueueController, "resume", "/queues/B/resume", None, {"queue": "work-B", "word": "resumed"}),
+        (QueueController, "limit", "/queues/B/limit", {"at_once": 3}, limits),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(QueueController, verb, stopping(own_server, getattr(QueueController, verb)))
-            assert api.ask("POST", f"/queues/B/{verb}", body) == (200, {"queue": "work-B", **said})
+            patch.setattr(owner, verb, stopping(own_server, getattr(owner, verb)))
+            assert api.ask("POST", path, body) == (200, said)
         own_server.start()
 
 
 def test_who_steers_a_job_for_every_host_is_told_of_each_host(bike, api):
-    for host in ("web1", "web2"):
-        entry = ProcessRecord(0.0, "worker", host, 1, ("work-A",), "1", for_host=True).format_entry()
-        bike.store.workers.register(f"owner-{host}", entry)
+    register_hosts(bike, "web1", "web2")
     bike.set("a:A@all", "EVERY:1h")
     bike.run("a:A@web2")
 
@@ -199,18 +190,14 @@ def test_what_counts_from_the_request_or_is_past_is_set_anew_each_time(bike, api
         assert (status, len(found["items"])) == (200, number), (found, bike.tell("once:A"))
 
 
-def list_next(api, jobid):
-    return api.ask("GET", f"/jobs/{jobid}/next?count=3")[1]["items"]
-
-
-def test_a_job_that_will_not_run_has_no_next_runs(bike, api):
+def test_a_job_that_will_not_run_has_no_next_runs(bike):
     bike.set("dead:A", "EVERY:1h", data={"error": "no"}, on_error="stop")
     bike.set("held:A", "EVERY:1h")
-    assert len(list_next(api, "dead:A")) == 3
+    assert len(list_next(bike, "dead:A")) == 3
     bike.run("dead:A")
     work(bike)
     bike.pause("held:A")
-    assert [list_next(api, jobid) for jobid in ("dead:A", "held:A")] == [[], []]
+    assert [list_next(bike, jobid) for jobid in ("dead:A", "held:A")] == [[], []]
 
 
 def test_a_paused_job_runs_next_when_its_pause_ends(bike, api):
@@ -223,9 +210,9 @@ def test_a_paused_job_runs_next_when_its_pause_ends(bike, api):
     bike.set("on:A", "CONTINUE")
     bike.pause("on:A", until=until)
     further = [until + 1800, until + 5400, until + 9000]
-    assert list_next(api, "many:A") == [until, *further[:2]]  # what was missed first
-    assert list_next(api, "none:A") == further
-    assert [list_next(api, jobid) for jobid in ("once:A", "on:A", "late:A")] == [[until], [until], [later]]
+    assert list_next(bike, "many:A") == [until, *further[:2]]  # what was missed first
+    assert list_next(bike, "none:A") == further
+    assert [list_next(bike, jobid) for jobid in ("once:A", "on:A", "late:A")] == [[until], [until], [later]]
     assert api.ask("GET", f"/jobs/many:A/next?count=1&after={until + 1800}")[1]["items"] == [until + 5400]
 
 
@@ -255,30 +242,62 @@ def test_a_job_that_follows_others_has_the_times_of_these(bike, api):
         ("none:A", "AFTER:all:A"),
     ):
         bike.set(jobid, schedule)
-    due = list_next(api, "first:A")
-    assert list_next(api, "one:A") == due
-    assert list_next(api, "both:A") == list_next(api, "second:A")
-    assert list_next(api, "none:A") == []
+    due = list_next(bike, "first:A")
+    assert list_next(bike, "one:A") == due
+    assert list_next(bike, "both:A") == list_next(bike, "second:A")
+    assert list_next(bike, "none:A") == []
     assert api.ask("GET", f"/jobs/one:A/next?count=2&after={due[1]}")[1]["items"] == [due[2], due[2] + 3600]
     bike.pause("one:A")
-    assert list_next(api, "one:A") == []
+    assert list_next(bike, "one:A") == []
 
 
-def test_a_follower_that_waits_has_been_due_since_its_parent_ended(bike, api):
+def test_a_follower_that_waits_has_been_due_since_its_parent_ended(bike):
     bike.set("first:A", "EVERY:1h")
     bike.set("one:A", "AFTER:first:A")
     bike.run("first:A")
     assert bike.work_one() == "first:A"
+    [due, *_] = list_next(bike, "one:A")
+    assert due == bike.tell("one:A")["next_run"]
     bike.dispatch_due()
-    [state] = bike.store.questions.inspect(["one:A"])
-    assert list_next(api, "one:A")[0] == state.waiting.due
+    assert list_next(bike, "one:A")[0] == due
 
 
-def test_of_very_many_runs_that_a_pause_leaves_only_some_are_computed(bike, api):
+def test_a_run_that_somebody_asked_for_comes_first_though_its_job_is_paused(bike):
+    for jobid, schedule in (("many:A", "EVERY:1h@0"), ("once:A", "AT:4102444800"), ("now:A", "NOW")):
+        bike.set(jobid, schedule)
+        bike.pause(jobid, until=4102450200)
+        bike.run(jobid)
+        bike.client.hset(bike.store.keys.queued, jobid, "1700000000.500000 work-A")
+        assert list_next(bike, jobid, 1) == [1_700_000_000.5], jobid
+
+
+def test_what_is_due_later_is_next_also_of_a_schedule_without_times(client, prefix):
+    class Pausing(Quiet):
+        def work(self, jobid):
+            if jobid == "again:A":
+                raise ValueError("no luck")
+            return 1500
+
+    bike = Redbike(Pausing("A"), prefix, client)
+    bike.set("again:A", "NOW", on_error="retry", retries=3, backoff="25m")
+    bike.set("goes-on:A", "CONTINUE")
+    bike.set("fresh:A", "NOW")
+    assert {bike.work_one(), bike.work_one()} == {"again:A", "goes-on:A"}
+    assert list_next(bike, "fresh:A") == []
+    for jobid in ("again:A", "goes-on:A"):
+        assert list_next(bike, jobid, 1) == [bike.tell(jobid)["next_run"]], jobid
+        bike.pause(jobid)
+        assert list_next(bike, jobid) == [], jobid
+        bike.resume(jobid)
+        bike.pause(jobid, until=4102444800)
+        assert list_next(bike, jobid) == [4102444800], jobid
+
+
+def test_of_very_many_runs_that_a_pause_leaves_only_some_are_computed(bike):
     bike.set("dense:A", "* * * * * *", catchup="all")
     bike.pause("dense:A", until=4e9)
-    assert list_next(api, "dense:A") == pytest.approx([4e9] * 3, abs=1e-3)
-    found = api.ask("GET", "/jobs/dense:A/next?count=22")[1]["items"]
+    found = list_next(bike, "dense:A", 22)
+    assert found[:3] == pytest.approx([4e9] * 3, abs=1e-3)
     assert found[-3:] == pytest.approx([4e9, 4e9 + 1, 4e9 + 2], abs=1e-3)
 
 
@@ -445,7 +464,7 @@ def test_a_token_counts_until_it_expires_or_is_taken_back(bike, guarded, monkeyp
     monkeypatch.setattr("redbike.web.guard.FRESH", 0.0)
     api = guarded("operate", jobs=["etl*"])
     bike.set(JOB, "EVERY:1h")
-    assert api.ask("POST", "/jobs/etl%2F1:A/run")[0] == 200
+    assert api.ask("POST", f"{PATH}/run")[0] == 200
     [entry] = bike.log(JOB)
     assert (entry.who, entry.action) == ("operate-0 (api@testclient)", "run")
     bike.store.tokens.remove("operate-0")
@@ -461,7 +480,7 @@ def test_a_token_for_some_jobs_ties_none_to_others(bike, guarded):
         ({"schedule": "GROUP:tag9"}, "group tag9"),
         ({"schedule": "IN:300d", "options": {"group-of": "tag9"}}, "into a group"),
     ):
-        status, problem = api.ask("PUT", "/jobs/etl%2F1:A", body)
+        status, problem = api.ask("PUT", PATH, body)
         assert (status, said in problem["detail"], bike.tell(JOB)["schedule"]) == (403, True, None)
     bike.set("etl/9:A", "IN:300d", group_of="tag9")
     bike.set("secret:G", "GROUP:tag9")
@@ -476,16 +495,16 @@ def test_a_token_for_some_jobs_ties_none_to_others(bike, guarded):
     assert api.ask("PUT", "/jobs/etl%2F9:A", {"schedule": "IN:200d"})[0] == 403
     assert api.ask("DELETE", "/jobs/etl%2F9:A")[0] == 200
     assert api.ask("PUT", "/jobs/etl%2F9:A", {"schedule": "IN:200d"})[0] == 201
-    assert api.ask("PUT", "/jobs/etl%2F1:A", {"schedule": "AFTER:etl/2:A"})[0] == 201
+    assert api.ask("PUT", PATH, {"schedule": "AFTER:etl/2:A"})[0] == 201
     bike.set("secret:B", f"AFTER:{JOB}")
-    assert "secret" not in json.dumps(api.ask("GET", "/jobs/etl%2F1:A")[1])
+    assert "secret" not in json.dumps(api.ask("GET", PATH)[1])
     bike.set("etl/3:A", f"AFTER:{JOB},secret:B")
     bike.set("etl/4:A", "AFTER:secret:B")
-    status, problem = api.ask("PUT", "/jobs/etl%2F1:A", {"schedule": "AFTER:etl/4:A"})
+    status, problem = api.ask("PUT", PATH, {"schedule": "AFTER:etl/4:A"})
     path = f"{JOB} after etl/4:A after another job after {JOB}"
     assert (status, problem["detail"].endswith(f": {path}")) == (422, True)
     said = f"{JOB} is unset; 2 jobs wait for it: etl/3:A and other jobs"
-    assert api.ask("DELETE", "/jobs/etl%2F1:A")[1]["warnings"] == [said]
+    assert api.ask("DELETE", PATH)[1]["warnings"] == [said]
 
 
 def test_a_token_for_some_jobs_does_not_hear_when_the_parents_of_these_run(bike, guarded):
@@ -522,7 +541,7 @@ def test_only_a_token_in_its_header_counts_and_no_other_site_changes_anything(bi
     browser = Api(site)
     for method, path in (DOCUMENT, STREAM, ("GET", "/nothing")):
         assert browser.ask(method, path)[0] == 401
-    assert Api(site, OPERATOR).ask("POST", "/jobs/etl%2F1:A/run")[0] == Api(site, OPERATOR).ask(*DOCUMENT)[0] == 200
+    assert Api(site, OPERATOR).ask("POST", f"{PATH}/run")[0] == Api(site, OPERATOR).ask(*DOCUMENT)[0] == 200
     assert browser.post("/login", data={"token": OPERATOR}, follow_redirects=False).status_code == 303
     assert browser.get("/jobs").status_code == 200
     assert browser.ask("GET", "/jobs")[0] == 401
@@ -530,8 +549,8 @@ def test_only_a_token_in_its_header_counts_and_no_other_site_changes_anything(bi
     cross_site = {"sec_fetch_site": "cross-site"}
     # A browser sends what it knows of a person by itself, also for a page of another site.
     for headers in (cross_site, {"origin": "http://evil.example"}, {"authorization": "Basic YTpi", **cross_site}):
-        assert open_to_all.ask("POST", "/jobs/etl%2F1:A/run", **headers)[0] == 403
-    assert open_to_all.ask("POST", "/jobs/etl%2F1:A/run")[0] == 200
+        assert open_to_all.ask("POST", f"{PATH}/run", **headers)[0] == 403
+    assert open_to_all.ask("POST", f"{PATH}/run")[0] == 200
 
 
 def test_once_there_is_a_token_one_is_needed(bike, monkeypatch):

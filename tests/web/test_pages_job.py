@@ -3,15 +3,13 @@
 import re
 
 from redbike import Redbike, RoundRobin
-from redbike.schedule.clock import Clock
 from redbike.store.backfill import make_jobid
 from redbike.store.outputs import pack_output
-from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from tests.queries.kept import add_runs, make_run
-from tests.verbs import Quiet, set_job, take_one
-from tests.web.api import Api
-from tests.web.conftest import BASE, TestClient
+from tests.verbs import set_job, take_one
+from tests.web.api import Api, list_next
+from tests.web.conftest import BASE, TestClient, register_hosts
 from tests.web.html import read
 
 SECRET = "the password is 12345"
@@ -66,17 +64,12 @@ def test_it_says_how_far_a_backfill_is(page, bike):
 
 
 def test_it_shows_the_hosts_of_a_job_for_every_host(page, bike):
-    entry = ProcessRecord(0.0, "worker", "web1", 1, ("work-A",), "1", for_host=True).format_entry()
-    bike.store.workers.register("owner001", entry)
+    register_hosts(bike, "web1")
     bike.set("a:A@all", "EVERY:1h@0")
     assert "On web1 a:A@web1 TML, due " in show(page, "a:A@all").words
     assert "For every host a:A@all" in show(page, "a:A@web1").words
     due = bike.tell("a:A@all")["next_run"]
-    items = {"jobid": "a:A@all", "items": [due, due + 3600]}
-    assert Api(app(bike, api=True)).ask("GET", "/jobs/a:A@all/next?count=2") == (200, items)
-    found = show(page, "a:A@all")
-    [coming] = [number for number, (tag, a) in enumerate(found.tags) if a.get("id") == "coming"]
-    assert [tag for tag, _ in found.tags[coming + 1 :]][:4] == ["h2", "ol", "li", "time"]
+    assert list_next(bike, "a:A@all", 2) == [due, due + 3600]
 
 
 def test_it_shows_options_beside_the_settings(client, prefix):
@@ -134,78 +127,6 @@ def test_a_paused_job_says_who_and_why_and_has_nothing_to_come(page, bike):
     assert "jobs?paused=1" in found.links
     bike.set("a:A", "STOP")
     assert show(page, "a:A").lacks("Its schedule is STOP since", "Nothing, as things are.") == []
-
-
-def test_a_paused_job_has_to_come_what_it_runs_when_its_pause_ends(page, bike):
-    for jobid, schedule, instants in (
-        ("many:A", "EVERY:1h@0", ["01:30:00", "02:00:00", "03:00:00"]),
-        ("once:A", "AT:4102444800", ["01:30:00"]),
-    ):
-        bike.set(jobid, schedule, after=4102444799)
-        list(bike.pause(jobid, until=4102450200))
-        found = show(page, jobid).words.partition("What is to come")[2]
-        assert re.findall(r"2100-01-01 (\S+) UTC", found)[: len(instants)] == instants
-
-
-def test_what_is_due_later_is_to_come_also_of_a_schedule_without_times(client, server_url, prefix):
-    class Pausing(Quiet):
-        def work(self, jobid):
-            if jobid == "again:A":
-                raise ValueError("no luck")
-            return 1500
-
-    with Redbike(Pausing("A"), prefix=prefix, redis_config=server_url) as bike:
-        bike.set("again:A", "NOW", on_error="retry", retries=3, backoff="25m")
-        bike.set("goes-on:A", "CONTINUE")
-        bike.set("fresh:A", "NOW")
-        assert {bike.work_one(), bike.work_one()} == {"again:A", "goes-on:A"}
-        page = TestClient(app(bike), base_url=BASE)
-        for jobid in ("again:A", "goes-on:A"):
-            due = Clock(0.0, "UTC").name(bike.tell(jobid)["next_run"])
-            assert due in show(page, jobid).words.partition("What is to come in 2")[2], jobid
-        assert "What is to come Nothing, as things are." in show(page, "fresh:A").words
-        for jobid in ("again:A", "goes-on:A"):
-            list(bike.pause(jobid))
-            assert "What is to come Nothing, until somebody resumes it." in show(page, jobid).words, jobid
-            list(bike.resume(jobid))
-            list(bike.pause(jobid, until=4102444800))
-            coming = show(page, jobid).words.partition("What is to come")[2].partition("How it went")[0]
-            assert re.findall(r"\S+ \S+ UTC", coming) == ["2100-01-01 00:00:00 UTC"], jobid
-
-
-def test_a_follower_that_is_overdue_is_listed_with_its_due_time(page, bike):
-    bike.set("ok:A", "NOW")
-    bike.set("then:B", "AFTER:ok:A")
-    assert bike.work_one() == "ok:A"
-    bike.client.zadd(bike.store.keys.timeline, {"then:B": 1_700_000_000.5})
-    coming = show(page, "then:B").words.partition("What is to come")[2].partition("How it went")[0]
-    assert re.findall(r"\S+ \S+ UTC", coming) == ["2023-11-14 22:13:20 UTC"]
-
-
-def test_a_run_of_a_paused_job_that_somebody_asked_for_is_listed_with_its_due_time(page, bike):
-    # It runs all the same: it is not "now" at another instant each time somebody looks.
-    for jobid, schedule in (("many:A", "EVERY:1h@0"), ("once:A", "AT:4102444800"), ("now:A", "NOW")):
-        bike.set(jobid, schedule)
-        list(bike.pause(jobid, until=4102450200))
-        bike.run(jobid)
-        bike.client.hset(bike.store.keys.queued, jobid, "1700000000.500000 work-A")
-        coming = show(page, jobid).words.partition("What is to come")[2].partition("How it went")[0]
-        assert re.findall(r"\S+ \S+ UTC", coming)[0] == "2023-11-14 22:13:20 UTC", jobid
-        found = Api(app(bike, api=True)).ask("GET", f"/jobs/{jobid}/next?count=1")
-        assert found == (200, {"jobid": jobid, "items": [1_700_000_000.5]})
-
-
-def test_other_kinds_of_schedules_have_a_page(page, bike):
-    for schedule, words in (
-        ("STOP", "Its schedule is STOP"),
-        ("AT:2099-01-01T00:00", "It is not due until"),
-        ("CONTINUE", "It "),
-        ("NOW", "It has been due"),
-        ("EVERY:1s", "What is to come in "),
-    ):
-        bike.set("a:A", None)
-        bike.set("a:A", schedule)
-        assert words in show(page, "a:A").words
 
 
 def test_a_bad_job_and_a_damaged_one_are_shown_as_text(page, bike):
