@@ -122,14 +122,7 @@ def test_open_files_of_either_kind_are_read_and_stay_open(end, mark):
         assert not file.closed
 
 
-def test_an_open_file_is_loaded_in_python(bike, tmp_path):
-    path = tmp_path / "jobs.csv"
-    path.write_text("a:A,EVERY:1h\nb:A,never\n")
-    with open(path, "rb") as file:
-        assert [(line, jobid, result is True) for line, jobid, result in bike.load(file)] == [
-            (1, "a:A", True),
-            (2, "b:A", False),
-        ]
+def test_a_pipe_is_loaded_in_python(bike):
     read, write = os.pipe()
     with open(write, "w") as writer:
         threading.Thread(target=lambda: (writer.write(MANY), writer.close())).start()

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from redbike import Redbike
 from redbike.queries.blackouts import make_remark
 from redbike.queries.rehearsal.outlook import Change
 from redbike.queries.rehearsal.rehearser import Rehearser
@@ -19,9 +20,9 @@ HOURS = 3
 START = datetime(2026, 10, 23, 12, tzinfo=BERLIN)
 NIGHT = {"every": "CRON_TZ=Europe/Berlin 30 1 * * *", "lasting": timedelta(hours=HOURS), "reason": "backup"}
 FORMS = {
-    "job": (lambda bike: bike.pause("*:A", **NIGHT), lambda bike: bike.resume("*:A", every=True)),
-    "queue": (lambda bike: bike.pause_queue("A", **NIGHT), lambda bike: bike.resume_queue("A", every=True)),
-    "all": (lambda bike: bike.pause_all(**NIGHT), lambda bike: bike.resume_all(every=True)),
+    "job": (lambda bike, **how: bike.pause("*:A", **how), lambda bike, **how: bike.resume("*:A", **how)),
+    "queue": (lambda bike, **how: bike.pause_queue("A", **how), lambda bike, **how: bike.resume_queue("A", **how)),
+    "all": (Redbike.pause_all, Redbike.resume_all),
 }
 
 
@@ -48,7 +49,7 @@ def count(catchup):
 def test_what_runs_and_what_is_skipped_is_what_another_count_says(redbike, form, catchup):
     bike = redbike(Worker(), now=START, catchup=catchup)
     bike.set("job:A", f"EVERY:1h@{START.timestamp():.0f}")
-    FORMS[form][0](bike)
+    FORMS[form][0](bike, **NIGHT)
     runs = [run.start for run in bike.run_due(timedelta(days=DAYS))]
     expected, skipped = count(catchup)
     assert runs == expected
@@ -79,7 +80,7 @@ def test_the_agenda_and_a_rehearsal_know_it_before_it_comes(redbike, form, hours
     bike = redbike(Worker(), now=datetime(2026, 10, 25, 0, 30, tzinfo=BERLIN))
     for jobid, (schedule, options) in JOBS.items():
         bike.set(jobid, schedule, **{name.replace("-", "_"): value for name, value in options.items()})
-    FORMS[form][0](bike)
+    FORMS[form][0](bike, **NIGHT)
     bike.run_due(timedelta(hours=hours))
     start, known = bike.now, {}
     for jobid in JOBS:
@@ -99,7 +100,7 @@ def test_next_and_why_say_which_occurrence_falls_into_one(redbike, form):
     bike = redbike(Worker(), now=START, catchup="none")
     bike.set("job:A", "EVERY:70m")
     pause, resume = FORMS[form]
-    pause(bike)
+    pause(bike, **NIGHT)
     for _ in range(20):
         told, clock = bike.tell("job:A"), Clock(bike.now, "UTC")
         if (due := told["next_run"] or 0) > bike.now:
@@ -112,7 +113,7 @@ def test_next_and_why_say_which_occurrence_falls_into_one(redbike, form):
         else:
             assert form != "job" or "Its blackout recurs" in bike.why("job:A")
             bike.run_due(timedelta(hours=1))
-    resume(bike)
+    resume(bike, every=True)
     assert "blackouts" not in bike.tell("job:A")
     assert "paused" not in bike.why("job:A")
 
@@ -121,9 +122,9 @@ def test_next_and_why_say_which_occurrence_falls_into_one(redbike, form):
 def test_one_that_somebody_has_ended_by_resume_holds_nothing_any_more(redbike, form):
     bike = redbike(Worker(), now=datetime(2026, 10, 25, 1, 40, tzinfo=BERLIN))
     bike.set("job:A", "EVERY:10m")
-    FORMS[form][0](bike)
+    FORMS[form][0](bike, **NIGHT)
     assert bike.agenda("job:A", hours=1).runs == 0
-    {"job": lambda: bike.resume("job:A"), "queue": lambda: bike.resume_queue("A"), "all": bike.resume_all}[form]()
+    FORMS[form][1](bike)
     told, forecast, end = bike.tell("job:A"), bike.agenda("job:A", hours=1), bike.now + 3600
     rehearsed = Rehearser(bike.store, bike.settings, Change("unset"), 1).run(["job:A"], 60.0).without
     assert "paused" not in bike.why("job:A")
@@ -139,14 +140,7 @@ NEVER, LATER = "and does not run", "catchup decides when it runs"
 NONE = "it does not run, as catchup is none"
 
 
-HOURLY = {
-    "job": lambda bike, blackout: bike.pause("job:A", **blackout),
-    "queue": lambda bike, blackout: bike.pause_queue("A", **blackout),
-    "all": lambda bike, blackout: bike.pause_all(**blackout),
-}
-
-
-@pytest.mark.parametrize("form", HOURLY)
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("options", "schedule", "said"),
     [
@@ -164,7 +158,7 @@ def test_why_says_what_becomes_of_an_occurrence_that_falls_into_one(redbike, for
     bike = redbike(Worker(queues="A:B"), now=START)
     bike.set("load:B", "30 * * * *")
     bike.set("job:A", schedule, **options)
-    HOURLY[form](bike, {"every": "25 * * * *", "lasting": "20m"})
+    FORMS[form][0](bike, every="25 * * * *", lasting="20m")
     why = bike.why("job:A")
     assert why.endswith(f": {said[form]}.") or why.endswith(f", {said[form]}."), why
     runs = [run.start for run in bike.run_due(timedelta(hours=1)) if run.jobid == "job:A"]
