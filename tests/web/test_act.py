@@ -2,17 +2,14 @@
 
 import html
 import re
-import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
 import pytest
 
 from redbike import Redbike
 from redbike.loop.changes import decide_cancelled
-from redbike.store.next_state import NextState
-from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from redbike.web.pages import overview
 from tests import loops
@@ -20,6 +17,7 @@ from tests.states import dump, end, unchanged
 from tests.verbs import Quiet, set_job, take_one
 from tests.waiting import wait_until
 from tests.web.browsing import Browser
+from tests.web.conftest import register_hosts
 
 HOURLY = "EVERY:1h@0"
 WHO = "page@testclient"
@@ -100,9 +98,7 @@ def test_a_run_that_is_cancelled_is_being_told_until_it_has_ended(bike, browser)
 
 
 def test_runs_of_a_job_on_every_host_are_cancelled(bike, browser):
-    for host in ("web1", "web2"):
-        entry = ProcessRecord(0.0, "worker", host, 1, ("work-A",), "1", for_host=True).format_entry()
-        bike.store.workers.register(f"owner-{host}", entry)
+    register_hosts(bike, "web1", "web2")
     bike.set("all:A@all", "EVERY:1h")
     assert "Cancel its run" not in browser.get("/job?id=all:A@all").text
     bike.run("all:A@web2")
@@ -270,18 +266,26 @@ def test_a_form_that_is_sent_twice_acts_once_and_that_is_said(bike, browser):
         assert page.notes == ["This form was sent before: what it asks for was done once, not twice."]
 
 
-def fail(bike, jobid):
-    """Let a run of `jobid` fail for good."""
-    set_job(bike.store, jobid, HOURLY, 4e9)
-    bike.run(jobid)
-    run = take_one(bike.store, [(bike.store.queue_for(jobid), 100.0)], f"tag-{jobid}")
-    failure = {"jobid": jobid, "due": run.due, "attempt": 1, "failed": 1e9, "error": "no disk"}
-    bike.store.runs.end(run, NextState("die", failure=failure))
+def fail(bike, *jobids, error="no disk"):
+    """Let a run of each of these jobs fail for good."""
+    for jobid in jobids:
+        bike.set(jobid, HOURLY, data={"error": error})
+        bike.run(jobid)
+        assert bike.work_one() == jobid
+
+
+def confirm_run(bike, browser, page, *jobids):
+    """Confirm that jobs that have failed are run again, these and no others; the page that comes of it."""
+    verb = f"Run {len(jobids)} jobs"
+    assert f"{verb}?" in page.text
+    page = browser.send(page, verb)
+    assert page.notes == [f"{verb}: {len(jobids)} queued as a new try of the old occurrence."]
+    assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {*jobids}
+    return page
 
 
 def test_what_has_failed_is_run(bike, browser):
-    for jobid in ("bad:A", "worse:B", "again:A"):
-        fail(bike, jobid)
+    fail(bike, "bad:A", "worse:B", "again:A")
     page = press(browser, "/failures", "Run all matching jobs again", pattern="w*")
     assert "Run the job worse:B?" in page.text
     # Nothing else, also where there are more jobs; the overview asks for the same.
@@ -291,38 +295,24 @@ def test_what_has_failed_is_run(bike, browser):
     ):
         assert "Run 3 jobs?" in page.text
         assert "hourly:A" not in page.text
-    page = browser.send(page, "Run 3 jobs")
-    assert page.notes == ["Run 3 jobs: 3 queued as a new try of the old occurrence."]
-    assert bike.tell("hourly:A")["status"].startswith("TML")
-    assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"bad:A", "worse:B", "again:A"}
+    confirm_run(bike, browser, page, "bad:A", "worse:B", "again:A")
 
 
 def test_a_group_of_failures_is_run_again(bike, browser):
-    for jobid in ("one:A", "two:A", "three:A"):
-        fail(bike, jobid)
-    bike.set("other:A", HOURLY, data={"error": "another"})
-    bike.run("other:A")
-    bike.work_one()
+    fail(bike, "one:A", "two:A", "three:A")
+    fail(bike, "other:A", error="another")
     group = next(link for link in re.findall(r'href="(failures\?group=[^"]+)">3<', browser.get("/failures").html))
     page = press(browser, f"/{group}", "Run these 3 jobs again")
-    assert "Run 3 jobs?" in page.text
-    page = browser.send(page, "Run 3 jobs")
-    assert page.notes == ["Run 3 jobs: 3 queued as a new try of the old occurrence."]
+    page = confirm_run(bike, browser, page, "one:A", "two:A", "three:A")
     assert page.url.query.decode() in group
-    assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"one:A", "two:A", "three:A"}
 
 
 def test_failures_that_are_ticked_are_run_again(bike, browser):
-    for jobid in ("one:A", "two:A", "three:A"):
-        fail(bike, jobid)
+    fail(bike, "one:A", "two:A", "three:A")
     page = press(browser, "/failures?as=list", "Run the selected jobs again")
     assert page.notes == ["No job was selected, so nothing was done."]
     page = press(browser, "/failures?as=list", "Run the selected jobs again", tick=("one:A", "three:A"))
-    assert "Run 2 jobs?" in page.text
-    page = browser.send(page, "Run 2 jobs")
-    assert page.notes == ["Run 2 jobs: 2 queued as a new try of the old occurrence."]
-    assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"one:A", "three:A"}
-    assert page.url.query == b"as=list"
+    assert confirm_run(bike, browser, page, "one:A", "three:A").url.query == b"as=list"
 
 
 def keys(browser):
@@ -385,9 +375,7 @@ def test_a_queue_is_paused_resumed_and_limited(bike, browser):
 
 def test_who_confirms_it_halts_all_dispatchers_and_workers_that_run(bike, browser, client, prefix):
     others = Redbike(Quiet("A"), prefix, client)
-    threads = [threading.Thread(target=run, daemon=True) for run in (others.dispatch, others.work)]
-    for thread in threads:
-        thread.start()
+    threads = [loops.start(loop) for loop in (others.dispatch, others.work)]
     wait_until(lambda: len(bike.workers()) == 2)
     page = press(browser, "/workers", "Halt all")
     assert ("Halt all dispatchers and workers?" in page.text, list(bike.log()), bike.is_halted()) == (True, [], False)
@@ -499,3 +487,66 @@ def test_a_job_that_has_no_queue_is_not_run_and_neither_are_others(bike, client,
     other = Browser(app(Redbike(Picky("A:B"), prefix, client), write=True))
     with unchanged(bike.store):
         assert "Nothing was done: " in press(other, "/jobs", "Run all", "Run 3 jobs").notes[0]
+
+
+# Blackouts
+
+# Not on the day on which this runs: it would be there at once.
+DAY = (datetime.now(UTC) + timedelta(days=3)).strftime("%a").lower()
+WEEKLY = {"every": f"0 2 * * {DAY}", "lasting": "2h", "reason": "the <b>disk</b> moves"}
+COMES = r"It is paused from 20\d\d-\d\d-\d\d 02:00:00 UTC, in .*, for 2 h, and so each time\."
+
+
+def test_a_job_has_a_blackout_until_it_is_ended(bike, browser):
+    assert "End its blackout" not in browser.get("/job?id=hourly:A").text
+    page = press(browser, "/job?id=hourly:A", "Pause this job", **WEEKLY)
+    assert re.fullmatch(rf"hourly:A: given a blackout\. {COMES}", page.notes[0]), page.notes
+    [found] = bike.tell("hourly:A")["blackouts"]
+    assert [found[name] for name in ("of", "every", "seconds", "by", "reason")] == [
+        "job", WEEKLY["every"], 7200.0, WHO, WEEKLY["reason"]
+    ]  # fmt: skip
+    page = browser.send(page, "Pause this job", **WEEKLY | {"lasting": "3h"})
+    assert "given this blackout in place of another" in page.notes[0]
+    page = browser.send(page, "End its blackout")
+    assert (page.notes, bike.tell("hourly:A").get("blackouts")) == (
+        ["hourly:A: without its blackout from now on."],
+        None,
+    )
+    assert [action for action, _, _ in read_log(bike)] == ["pause --every", "pause --every", "resume --every"]
+
+
+def test_all_jobs_with_a_tag_are_paused_again_and_again(bike, browser):
+    for jobid in ("nightly:A", "nightly:B"):
+        bike.set(jobid, "EVERY:1h@0", tags="night,eu")
+    page = press(browser, "/jobs?tag=night", "Pause all", "Pause 2 jobs", **WEEKLY)
+    assert re.fullmatch(rf"Pause 2 jobs: 2 given a blackout\. {COMES}", page.notes[0]), page.notes
+    assert [jobid for jobid, _ in bike.get_schedules() if "blackouts" in bike.tell(jobid)] == [
+        jobid for jobid, _ in bike.get_schedules(tag="eu")
+    ]
+
+
+def test_a_queue_has_a_blackout_until_it_is_ended(bike, browser):
+    bike.run("hourly:A")
+    page = press(browser, "/queues", "Pause it", **WEEKLY)
+    assert re.fullmatch(rf"The queue work-A has a blackout now\. {COMES}", page.notes[0]), page.notes
+    assert [queue.queue for queue in bike.queues() if queue.blackout is not None] == ["work-A"]
+    for said in ("has no blackout any more", "had no blackout"):
+        page = browser.send(page, "End its blackout")
+        assert page.notes == [f"The queue work-A {said}."]
+    assert [queue.queue for queue in bike.queues() if queue.blackout is not None] == []
+
+
+def test_a_bad_blackout_is_said_in_the_form_and_changes_nothing(bike, browser):
+    everything = press(browser, "/", "Pause everything")
+    for typed, said in (
+        ({"every": "every day", "lasting": "2h"}, "bad cron 'every day'"),
+        ({"every": "NOW", "lasting": "2h"}, "a blackout needs times that come again and again"),
+        ({"every": "0 2 * * *", "lasting": "2 days"}, "bad length of a blackout '2 days'"),
+        ({"every": "0 2 * * *", "lasting": "1d"}, "it would never end"),
+        ({"every": "0 2 * * *"}, "a blackout needs a schedule (every) and a length (for"),
+        ({"lasting": "2h"}, "a blackout needs a schedule (every) and a length (for"),
+        ({"every": "0 2 * * *", "lasting": "2h", "until": "+1d"}, "a blackout ends after its length"),
+    ):
+        with unchanged(bike.store):
+            assert said in press(browser, "/job?id=hourly:A", "Pause this job", **typed).text
+            assert said in browser.send(everything, "Pause everything", **typed).text

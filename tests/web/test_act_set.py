@@ -363,10 +363,3 @@ def test_no_text_holds_the_process(browser):
         assert preview(browser, schedule=text, tz="Europe/Berlin", id="a:A", spread="1d")
         # Ten times what one text may take, as machines are busy.
         assert time.process_time() - spent < 0.5 * SLOWNESS
-
-
-def test_the_form_is_for_those_alone_who_may_write(bike, browser, kept):
-    reading = Browser(app(bike))
-    assert [each.get("/set").status for each in (browser, reading)] == [200, 403]
-    assert ['href="set"' in each.get("/jobs").html for each in (browser, reading)] == [True, False]
-    assert ["set?id=" in each.get("/job?id=kept:A").html for each in (browser, reading)] == [True, False]

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from redbike.store.enums import Outcome
-from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from redbike.web.application import make_live
 from redbike.web.live import find_fragments
@@ -163,11 +162,10 @@ def test_a_job_shows_its_schedule_in_words_and_how_its_last_runs_went(page, bike
 
 def test_a_worker_that_is_stuck_is_told_with_its_job(page, bike):
     now = bike.store.timeline.read_clock()
-    entry = ProcessRecord(now, "worker", "web1", 7, ("work-A",), "1", concurrency=2, stuck=("hung:A",)).format_entry()
-    bike.store.workers.register("owner001", entry)
+    register(bike.store, "worker", queues=["work-A"], now=now, concurrency=2, stuck=["hung:A"])
     found = read(page.get("/"))
     assert re.search(
-        r"the worker web1:7:\S+ is stuck in 1 of 2 slots after their deadlines: hung:A See where", found.words
+        r"the worker web1:1:\S+ is stuck in 1 of 2 slots after their deadlines: hung:A See where", found.words
     )
     found = read(page.get("/workers"))
     assert "alive, stuck after the deadline: hung:A" in found.words
@@ -183,9 +181,8 @@ def test_the_overview_shows_what_runs_the_oldest_first_and_what_takes_long(page,
     for number, (jobid, ago, timeout) in enumerate((("new:A", 1, 600), ("slow:A", 300, 600), ("over:A", 100, 50))):
         then = bike.store.at(now - ago)
         set_job(then, jobid, "NOW", now - ago)
-        take_one(then, [("work-A", timeout)], f"owner001{number}")
-    entry = ProcessRecord(now, "worker", "web1", 7, ("work-A",), "1").format_entry()
-    bike.store.workers.register("owner001", entry)
+        take_one(then, [("work-A", timeout)], f"Ownerw01{number}")
+    register(bike.store, "worker", queues=["work-A"], now=now)
     found = read(page.get("/"))
     shown = found.words.partition("What runs now")[2].partition("Queues")[0]
     rows = [row.split() for row in re.split(r"(?=slow:A|over:A|new:A)", shown)[1:]]
@@ -194,7 +191,7 @@ def test_the_overview_shows_what_runs_the_oldest_first_and_what_takes_long(page,
     assert "the run much longer than usual 2.00 s" in words[0]
     assert "the run beyond its deadline –" in words[1]
     assert "the run 100 ms" in words[2]
-    assert all("web1:7:" in each for each in words)
+    assert all("web1:1:" in each for each in words)
     assert len([link for link in found.links if link.startswith("run?id=")]) == 3
 
 
@@ -216,7 +213,6 @@ def test_each_header_sorts(page, bike):
     assert {f"jobs?sort={sort}" for sort in ("id", "status", "next", "last", "queue")} <= set(
         read(page.get("/jobs")).links
     )
-    assert "bad sort" in read(page.get("/jobs?sort=x"), 400).words
 
 
 def test_the_overview_counts_what_waits_in_a_queue_for_long_as_overdue(page, bike):

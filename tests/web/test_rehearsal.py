@@ -1,6 +1,5 @@
 """The rehearsal as a page: it shows both sides, changes nothing, and its form names exactly what was shown."""
 
-import json
 import re
 from html import unescape
 from urllib.parse import quote
@@ -10,6 +9,7 @@ import pytest
 from redbike.queries.rehearsal import outlook
 from redbike.web.pages import rehearsal as pages
 from redbike.web.selection import make_digest
+from tests.queries.kept import register
 
 HOSTILE = '<script>alert(1)</script>"&\u202e:A'
 
@@ -21,13 +21,6 @@ def paused(bike):
         bike.set(name, "EVERY:10m")
     bike.pause("a:A", "b:A", "c:A")
     return bike
-
-
-def read_form(html):
-    """The fields of the form that confirms, in order."""
-    [form] = re.findall(r'<form class="act" method="post" action="([^"]*)">(.*?)</form>', html, re.DOTALL)
-    fields = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', form[1])
-    return form[0], [(name, unescape(value)) for name, value in fields]
 
 
 def test_both_sides(paused, page):
@@ -42,9 +35,8 @@ def test_both_sides(paused, page):
     assert 'method="post"' not in answer.text
 
 
-def test_the_form_confirms_exactly_these(paused, browse):
+def test_the_form_confirms_exactly_these(paused, browser):
     paused.set(HOSTILE, "EVERY:10m")
-    page = browse(write=True)
     for query, sent, jobids in (
         ("action=resume&paused=1&hours=2", {"action": "resume", "paused": "1"}, ["a:A", "b:A", "c:A"]),
         ("action=cancel&id=a%3AA&id=other%3AA", {"action": "cancel"}, ["a:A", "other:A"]),
@@ -55,16 +47,16 @@ def test_the_form_confirms_exactly_these(paused, browse):
         ),
         (f"action=run&id={quote(HOSTILE)}", {"action": "run"}, [HOSTILE]),
     ):
-        html = page.get(f"/rehearse?{query}").text
-        action, fields = read_form(html)
-        assert (action, bool(dict(fields)["form"])) == ("do", True)
+        page = browser.get(f"/rehearse?{query}")
+        [form] = [form for form in page.forms if form.method == "post"]
+        assert (form.action, bool(dict(form.fields)["form"])) == ("do", True)
         sent |= {"of": "jobs", "number": str(len(jobids)), "confirmed": "1", "digest": make_digest(jobids)}
-        assert dict(fields).items() >= sent.items()
+        assert dict(form.fields).items() >= sent.items()
         if "id=" in query:
-            assert [value for name, value in fields if name == "id"] == jobids
-        assert ("Reason: <code>&lt;b&gt;</code>" in html) == ("reason" in query)
+            assert [value for name, value in form.fields if name == "id"] == jobids
+        assert ("Reason: <code>&lt;b&gt;</code>" in page.html) == ("reason" in query)
     paused.redis.hset(paused.store.keys.schedules, b"\xff:A", "EVERY:10m")
-    html = page.get("/rehearse", params={"action": "run", "pattern": "*"}).text
+    html = browser.get("/rehearse?action=run&pattern=*").html
     assert ("<script>alert" in html, "&lt;script&gt;" in html) == (False, True)
 
 
@@ -157,8 +149,7 @@ def test_other_pages_lead_to_it(paused, page):
 def test_workers_that_run_less_than_would_go_on_are_named(bike, page, monkeypatch):
     for number in range(30):
         bike.set(f"{number}:A", "*/15 * * * *")
-    known = {"kind": "worker", "host": "web1", "pid": 1, "queues": ["work-A"], "version": "1", "concurrency": 2}
-    bike.store.workers.register("Owner001", json.dumps(known))
+    register(bike.store, "worker", queues=["work-A"], now=bike.store.timeline.read_clock(), concurrency=2)
     monkeypatch.setattr(outlook, "read_duration", lambda history: 90.0)
     html = page.get("/rehearse?action=run&id=0%3AA").text
     # 30 runs of 90 s each in 15 minutes are 3 at a time.

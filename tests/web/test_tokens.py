@@ -4,12 +4,12 @@ import pytest
 from starlette.datastructures import Headers
 
 from redbike import BadConfig
-from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from redbike.web.application import make_app
 from redbike.web.keys import Keys
 from redbike.web.proxies import PEER, Proxies, parse_networks, parse_roles
 from redbike.web.site import Site
+from tests.queries.kept import register
 from tests.web.api import Api, make_token
 
 JOB = "etl:A"
@@ -34,8 +34,7 @@ def logged_in(bike):
     """Makes a client that has logged in with a token of a role."""
     bike.set(JOB, "EVERY:1h")
     bike.limit("A", at_once=5)
-    entry = ProcessRecord(0.0, "worker", "web1", 7, ("work-A",), "1").format_entry()
-    bike.store.workers.register("owner001", entry)
+    register(bike.store, "worker", queues=["work-A"], now=bike.store.timeline.read_clock())
     site = app(bike, write=True)
 
     def log_in(role, name=None, jobs=()):
