@@ -15,7 +15,6 @@ NEEDS_CHROMIUM = [
 ]
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1440, "height": 900}
 
-WITH_AND_WITHOUT_SCRIPT = pytest.mark.parametrize("has_script", [True, False], ids=["script", "no script"])
 YEARLY = "0 3 1 1 *"  # nothing of it is due while a test goes on: no dispatcher runs
 PERSON = "page@127.0.0.1"  # whom the log names for what a browser does
 

@@ -12,12 +12,12 @@ from playwright.sync_api import expect
 from starlette.responses import HTMLResponse
 
 from redbike import Redbike
-from redbike.store.processes import ProcessRecord
 from redbike.web import background, live, stream
 from redbike.web.pages import PAGES, timeline
 from tests.loops import beside
 from tests.waiting import wait_until
 from tests.web.api import make_token
+from tests.web.conftest import register_hosts
 from tests.web.live.browsers import BUSY, HOSTILE, NEEDS_CHROMIUM, PATHS, press, wait_for_scripts, wait_for_stream
 from tests.web.live.conftest import serve, wait_for_queues
 
@@ -61,9 +61,7 @@ def test_what_happens_is_shown_and_nothing_else_is_touched(busy, visit):
 
 def test_a_fact_that_comes_or_goes_leaves_the_links_of_the_other_ones(page, visit):
     bike = page.bike
-    for host in ("web1", "web2"):
-        entry = ProcessRecord(0.0, "worker", host, 1, ("work-A",), "1", for_host=True).format_entry()
-        bike.store.workers.register(f"Owner-{host}", entry)
+    register_hosts(bike, "web1", "web2")
     bike.set("all:A@all", "EVERY:1h")
     tab = visit(f"{page.url}job?id=all:A@all")
     wait_for_stream(page)
@@ -102,10 +100,13 @@ def test_the_timeline_moves_by_arrow_keys_and_by_dragging(busy, visit):
     assert read_since() == first
 
 
-@pytest.mark.parametrize(
-    ("place", "owner", "name"), [("timeline", timeline, "find_lanes"), ("agenda", Redbike, "agenda")]
-)
-def test_what_is_counted_comes_by_itself_and_leaves_what_one_types(busy, visit, monkeypatch, place, owner, name):
+COUNTED = {"timeline?lanes=job": (timeline, "find_lanes"), "agenda": (Redbike, "agenda")}
+
+
+@pytest.fixture(params=COUNTED)
+def counted(request, monkeypatch):
+    """A place where something is counted, and what lets that go on."""
+    owner, name = COUNTED[request.param]
     may_go_on, count = threading.Event(), getattr(owner, name)
 
     def count_later(*args, **given):
@@ -113,6 +114,11 @@ def test_what_is_counted_comes_by_itself_and_leaves_what_one_types(busy, visit, 
         return count(*args, **given)
 
     monkeypatch.setattr(owner, name, count_later)
+    return request.param, may_go_on
+
+
+def test_what_is_counted_comes_by_itself_and_leaves_what_one_types(busy, visit, counted):
+    place, may_go_on = counted
     tab = visit(busy.url + place)
     field = tab.get_by_label("Id, part of it, or pattern")
     field.fill("hel")
@@ -128,7 +134,7 @@ def test_what_is_counted_comes_by_itself_and_leaves_what_one_types(busy, visit, 
     expect(field).to_have_value("hel")
 
 
-@pytest.mark.parametrize("place", ["timeline?lanes=job", "agenda"])
+@pytest.mark.parametrize("place", COUNTED)
 def test_what_is_counted_is_counted_again_while_one_looks(busy, visit, monkeypatch, place):
     monkeypatch.setattr(background, "KEPT", 0.0)
     tab = visit(busy.url)
@@ -163,17 +169,8 @@ def test_a_link_that_moves_when_it_is_counted_again_keeps_the_focus(busy, visit,
     expect(tab.locator(":focus")).to_have_text("backup:B")
 
 
-@pytest.mark.parametrize(
-    ("place", "owner", "name"), [("timeline?lanes=job", timeline, "find_lanes"), ("agenda", Redbike, "agenda")]
-)
-def test_what_the_server_has_forgotten_is_shown_until_it_is_counted_again(busy, visit, monkeypatch, place, owner, name):
-    may_go_on, count = threading.Event(), getattr(owner, name)
-
-    def count_later(*args, **given):
-        assert may_go_on.wait(BUSY / 1000)
-        return count(*args, **given)
-
-    monkeypatch.setattr(owner, name, count_later)
+def test_what_the_server_has_forgotten_is_shown_until_it_is_counted_again(busy, visit, counted):
+    place, may_go_on = counted
     may_go_on.set()
     tab = visit(busy.url)
     tab.clock.install()
@@ -362,25 +359,6 @@ def test_keys_are_letters_where_one_types_and_hostile_ids_are_text(busy, visit):
     wait_for_stream(busy)
     busy.bike.pause(HOSTILE, reason="<img src=x onerror=alert(3)>")
     expect(tab.locator("#why")).to_contain_text("<img src=x onerror=alert(3)>")
-
-
-def test_a_wrong_token_and_the_right_one(bike, visit):
-    with serve(bike, token="correct-horse-battery") as page:
-        tab = visit(f"{page.url}jobs?pattern=a*", expected="status of 401")
-        field = tab.get_by_label("Token")
-        for token in ("wrong", "<script>alert(1)</script>"):
-            field.fill(token)
-            tab.keyboard.press("Enter")
-            expect(field).to_be_empty()  # the page of before says the same as the next one
-            expect(tab.get_by_role("alert")).to_have_text("That is not the token.")
-        field.fill("correct-horse-battery")
-        tab.keyboard.press("Enter")
-        expect(tab.get_by_role("heading", level=1)).to_have_text("Jobs")
-        assert tab.url.endswith("jobs?pattern=a*")
-        tab.goto(page.url)
-        wait_for_stream(page)
-        # That may still be the stream of the page before: this page is not to ask for its own of a server that ends.
-        tab.close()
 
 
 def test_redis_goes_away_and_comes_back_while_a_page_is_open(page_on_node, node, visit):
