@@ -92,3 +92,9 @@ def follow(client, address, mark):
         address = f"/{following[0]}" if following else None
         assert len(pages) < 200
     return pages
+
+
+def list_all(client, address, mark):
+    """The jobs of all pages that follow one another, and these pages."""
+    pages = follow(client, address, mark)
+    return [jobid for each in pages for jobid in listed(each)], pages

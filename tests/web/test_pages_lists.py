@@ -10,7 +10,7 @@ from redbike.web.live import find_fragments
 from tests.queries import kept
 from tests.waiting import wait_until
 from tests.web.conftest import TestClient
-from tests.web.html import Page, follow, listed, read
+from tests.web.html import Page, follow, list_all, listed, read
 
 
 def add_runs(bike, *runs):
@@ -38,12 +38,6 @@ def test_runs_are_shown_the_newest_first_and_filtered(page, bike):
     assert re.search(r'name="since" value="\d{4}-\d\d-\d\d 06:00:00"', said)
     assert "KeyError: <b>" in read(page.get("/runs")).words
     assert "bad timestamp" in read(page.get("/runs?since=someday"), 400).words
-
-
-def list_all(page, address, mark):
-    """The jobs of all pages that follow one another, and these pages."""
-    pages = follow(page, address, mark)
-    return [jobid for each in pages for jobid in listed(each)], pages
 
 
 def test_older_runs_are_on_the_next_pages(page, bike):
