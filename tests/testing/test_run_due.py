@@ -34,11 +34,8 @@ def fails(run):
     raise OSError(f"try {run.attempt}")
 
 
-RETRY = {"on_error": "retry", "retries": 2, "backoff": 10}
-
-
 def test_what_fails_is_raised_and_tried_again_at_its_time(redbike):
-    bike = redbike(Worker(fails), now=START, **RETRY)
+    bike = redbike(Worker(fails), now=START, on_error="retry", retries=2, backoff=10)
     bike.set("upload:A", "EVERY:1h")
     for number, at in ((1, 3600), (2, 3610), (3, 3630)):
         with pytest.raises(OSError, match=f"try {number}") as raised:
