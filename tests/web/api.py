@@ -11,6 +11,7 @@ from redbike.web.api.routes import ROUTES
 from redbike.web.pages.job import COMING
 from tests.verbs import add_token
 from tests.web.conftest import BASE, TestClient
+from tests.web.html import read
 
 JSON = {"content-type": "application/json"}
 JOB = "etl/1:A"  # its id has a slash
@@ -61,7 +62,9 @@ def list_next(bike, jobid, count=3):
     """The next instants of a job in the API, of which its page lists the same."""
     api = Api(app(bike, api=True))
     items = api.ask("GET", f"/jobs/{jobid}/next?count={count}")[1]["items"]
-    coming = api.get("/job", params={"id": jobid}).text.partition('id="coming"')[2].partition("</section>")[0]
+    answer = api.get("/job", params={"id": jobid})
+    read(answer)
+    coming = answer.text.partition('id="coming"')[2].partition("</section>")[0]
     shown = [float(at) for at in re.findall(r'<li><time [^>]*data-at="([^"]*)"', coming)]
     assert shown[:count] == pytest.approx(items[:COMING], abs=0.1)
     return items
