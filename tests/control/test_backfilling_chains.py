@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -11,9 +12,11 @@ from redbike.control.backfilling import backfill
 from redbike.queries.why.past import Reasons
 from redbike.store.backfill import make_jobid
 from redbike.store.inspection.fsck import fsck
+from tests.control import test_backfilling
 from tests.control.test_backfilling import DAY, START, fail_if, make
 
 NIGHT = {"orders": "extract", "users": "extract", "stock": "extract", "areport": "orders,users,stock,extract"}
+is_clean = partial(test_backfilling.is_clean, kept=NIGHT)
 
 
 def start(bike, days=7, parents=NIGHT, **more):
@@ -60,19 +63,11 @@ def test_a_week_of_a_night_runs_each_job_once_for_each_due_time(redbike, at_once
         jobs = [job for job, hours in ran if hours == -24 * day]
         assert (jobs[0], jobs[-1]) == ("extract", "areport")
     assert bike.tell("extract")["last_backfill"]["done"] == 7
-    assert is_clean_of(bike)
+    assert is_clean(bike)
     assert forget(bike) == {"extract", *NIGHT}
     # The jobs themselves have not run, and wait for the schedule.
     bike.run_due(START + DAY)
     assert count(ran) - list_nights(7) == {(job, 1.0): 1 for job in ("extract", *NIGHT)}
-
-
-def is_clean_of(bike, kept=frozenset(NIGHT)):
-    """Whether nothing is left of a backfill but its record, and the links of these jobs."""
-    keys = bike.store.keys
-    names = {name.decode() for name in bike.client.hkeys(keys.following)} - kept
-    links = [link for link in bike.client.zrange(keys.followers, 0, -1) if b"@" in link or b"\x1e" in link]
-    return ({name for name in names if not name.endswith("\ndone")}, links, list(fsck(bike.store))) == (set(), [], [])
 
 
 def test_the_occurrence_of_a_follower_has_the_options_and_the_data_of_its_job(redbike):
@@ -90,7 +85,7 @@ def test_the_occurrence_of_a_follower_has_the_options_and_the_data_of_its_job(re
         (job, make_jobid(job, START - DAY), START - DAY) for job in ("extract", "a job, b", "last")
     ]
     assert (seen[1].data, seen[1].timeout, seen[1].key) == ({"x": 1}, 77, f"a%20job,%20b@{START - DAY:.0f}")
-    assert is_clean_of(bike, {"a job, b", "last"})
+    assert is_clean(bike, kept={"a job, b", "last"})
 
 
 def test_a_follower_reads_what_its_parent_has_returned_for_the_same_due_time(redbike):
@@ -131,7 +126,7 @@ def test_what_follows_a_failure_waits_until_that_has_run_again(redbike):
     bike.run(make_jobid("extract", START - DAY))
     work_all(bike)
     assert count(ran) == Counter([("orders", -2), ("areport", -2), *((job, -1) for job in ("extract", *NIGHT))])
-    assert is_clean_of(bike)
+    assert is_clean(bike)
 
 
 @pytest.mark.parametrize(
@@ -149,26 +144,18 @@ def test_a_follower_runs_if_its_parent_has_ended_that_way_and_goes_if_it_never_d
     assert (left, list(fsck(bike.store))) == (kept | waits, [])
 
 
-def cancel(bike):
-    assert [each.word for each in bike.cancel("extract")] == ["ended"]
-
-
-def unset(bike):
-    bike.unset("extract")
-
-
-@pytest.mark.parametrize(("end", "steps"), [(cancel, 0), (cancel, 3), (cancel, 5), (unset, 4)])
-def test_cancel_and_unset_drop_all_that_has_not_run(redbike, end, steps):
+@pytest.mark.parametrize(("verb", "steps"), [("cancel", 0), ("cancel", 3), ("cancel", 5), ("unset", 4)])
+def test_cancel_and_unset_drop_all_that_has_not_run(redbike, verb, steps):
     bike, ran = make(redbike, fail({("orders", -3)}))
     start(bike, 3)
     for _ in range(steps):
         bike.dispatch_due(bike.now)
         bike.work_one()
     before = list(ran)
-    end(bike)
+    getattr(bike, verb)("extract")
     work_all(bike)
     assert ran == before
-    assert is_clean_of(bike)
+    assert is_clean(bike)
     assert {each for each in forget(bike) if "@" in each} <= {make_jobid("orders", START - 3 * DAY)}
 
 
@@ -180,7 +167,7 @@ def test_an_occurrence_that_is_cancelled_or_unset_takes_with_it_what_waits_for_i
     bike.unset(make_jobid("orders", START - 2 * DAY))
     work_all(bike)
     assert count(ran) == list_nights(2) - Counter([("orders", -2), ("areport", -2)])
-    assert is_clean_of(bike)
+    assert is_clean(bike)
 
 
 def test_the_log_has_each_job_of_a_chain_once_however_it_is_reached(redbike):
@@ -210,7 +197,7 @@ def test_while_a_follower_is_paused_nothing_further_begins(redbike, go_on):
     assert " Its backfill goes on beside that: 0 of 2 done" in bike.why("extract")
     work_all(bike)
     assert count(ran) == list_nights(2, [jobid for jobid, text in bike.get_schedules() if text != "STOP"])
-    assert is_clean_of(bike)
+    assert is_clean(bike)
 
 
 @pytest.mark.parametrize("wish", [UnsetJob, StopWork])
@@ -246,10 +233,11 @@ def test_why_names_what_holds_a_backfill(redbike):
     bike.resume("extract")
     bike.cancel("extract")
     bike.resume("extract")
-    start(bike, 2, alone=True)
+    assert start(bike, 2, alone=True).followers == []
     assert " Its backfill goes on beside that: " in bike.why("extract")
     work_all(bike)
     assert count(ran) == list_nights(2, ["extract"])
+    assert is_clean(bike)
 
 
 @pytest.mark.parametrize(("name", "given"), [("range", {"days": 1000}), ("at_once", {"days": 200, "at_once": 100})])
@@ -275,15 +263,7 @@ def test_fsck_finds_what_is_damaged_and_repairs_it(redbike):
         list(bike.repair())
     work_all(bike)
     assert count(ran) == list_nights(1)
-    assert is_clean_of(bike)
-
-
-def test_alone_it_runs_without_them(redbike):
-    bike, ran = make(redbike)
-    assert start(bike, 2, alone=True).followers == []
-    work_all(bike)
-    assert count(ran) == list_nights(2, ["extract"])
-    assert is_clean_of(bike)
+    assert is_clean(bike)
 
 
 @pytest.mark.parametrize(
@@ -315,4 +295,4 @@ def test_the_id_of_another_job_is_refused_and_later_stays_that_of_its_user(redbi
     bike.set(own, "EVERY:1d@0")  # before the second night
     work_all(bike)
     assert count(ran) == list_nights(2) - Counter([("orders", -1)])
-    assert is_clean_of(bike)
+    assert is_clean(bike)

@@ -1,7 +1,5 @@
 """Blackouts: jobs, queues and everything are paused at each time of a schedule, beside what people do by hand."""
 
-import csv
-import io
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
@@ -18,7 +16,8 @@ from redbike.schedule.kinds import Every
 from redbike.schedule.parser import parse
 from redbike.schedule.windows import find_window, list_windows
 from redbike.store.inspection.fsck import fsck
-from tests.states import dump
+from tests.control.test_sync import export, make_file
+from tests.states import unchanged
 from tests.verbs import Quiet
 
 START = 1_790_000_000.0
@@ -105,9 +104,7 @@ def test_a_file_has_the_own_end_of_a_pause_that_a_blackout_has_lengthened(redbik
     bike.run_due(START + 90 * 60)
     rows = [ALL_COLUMNS, *bike.get_rows()]
     bike.unset("job:A")
-    out = io.StringIO()
-    csv.writer(out).writerows(rows)
-    list(bike.sync_file(io.StringIO(out.getvalue())))
+    list(bike.sync_file(make_file(*rows)))
     assert [ALL_COLUMNS, *bike.get_rows()] == rows
     bike.resume("job:A", every=True)
     assert bike.tell("job:A")["paused"]["until"] == START + 100 * 60
@@ -168,12 +165,11 @@ def test_its_end_resumes_a_job_that_was_restored_during_it(redbike, every, is_ne
     bike.set("job:A", "AT:4000000000")
     bike.pause("job:A", every=every.format(datetime.fromtimestamp(START + HOUR, UTC)), lasting="1h", reason="backup")
     bike.run_due(START + 1.5 * HOUR)
-    paused, rows = bike.tell("job:A")["paused"], io.StringIO()
-    csv.writer(rows).writerows([ALL_COLUMNS, *bike.get_rows()])
+    paused, rows = bike.tell("job:A")["paused"], export(bike)
     bike.unset("job:A")
     if not is_new:
         bike.set("job:A", "AT:4000000000")
-    assert [change.error for change in bike.sync_file(io.StringIO(rows.getvalue()))] == [None]
+    assert [change.error for change in bike.sync_file(rows)] == [None]
     assert bike.tell("job:A")["paused"] == paused
     bike.resume("job:A", every=True)
     assert "paused" not in bike.tell("job:A")
@@ -186,14 +182,13 @@ def test_a_row_whose_blackouts_are_over_is_that_of_a_job_without_one(redbike, ho
     bike = redbike(RoundRobin("A"), now=START)
     bike.set("job:A", "AT:4000000000")
     bike.pause("job:A", every=twice, lasting="1h")
-    rows = io.StringIO()
-    csv.writer(rows).writerows([ALL_COLUMNS, *bike.get_rows()])
+    rows = export(bike)
     bike.run_due(START + hours * HOUR)
     if is_new:
         bike.unset("job:A")
     elif is_on:
         bike.resume("job:A")
-    [change] = bike.sync_file(io.StringIO(rows.getvalue()))
+    [change] = bike.sync_file(rows)
     assert (change.difference, change.error) == ("added" if is_new else "unchanged", None)
     assert bike.store.blackouts.list_all() == {}
     assert bike.tell("job:A").get("paused", {}).get("until") == (START + 26 * HOUR if is_new and is_on else None)
@@ -269,13 +264,11 @@ BAD = [
 @pytest.mark.parametrize(("given", "error", "said"), BAD)
 def test_what_is_no_blackout_is_refused_in_words_and_changes_nothing(bike, given, error, said):
     bike.set("job:A", "EVERY:1h")
-    before = dump(bike.store)
     for pause, _, subject in FORMS.values():
-        with pytest.raises(error) as refused:
+        with unchanged(bike.store), pytest.raises(error) as refused:
             getattr(bike, pause)(*subject, **given)
         assert said in str(refused.value)
         assert "\n" not in str(refused.value).replace("\\n", "")
-    assert dump(bike.store) == before
 
 
 def test_windows_that_meet_are_one_and_those_that_leave_a_gap_are_not():
@@ -360,12 +353,10 @@ def test_the_command_line_sets_and_ends_them(shell, server_url):
     shown = shell.run("show", "job:A").stdout
     assert f"each time of {first} for 2 h" in shown
     assert "blackout of everything" in shown
-    before = dump(bike.store)
-    for bad in (["--every=NOW", "--for=1h"], ["--every=@hourly", "--for=1h"], ["--every=@daily"], ["--for=2h"]):
-        refused = shell.run("pause", *bad, "job:A")
-        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
-    shell.run("pause", "--dry-run", "other:A", f"--every={first}", "--for=2h")
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        for bad in (["--every=NOW", "--for=1h"], ["--every=@hourly", "--for=1h"], ["--every=@daily"], ["--for=2h"]):
+            refused = shell.run("pause", *bad, "job:A")
+            assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
     assert shell.run("resume", "--every", "job:A").returncode == 0
     assert shell.run("resume", "--every", "--all").returncode == 0
     assert shell.run("resume", "--every", "--queue=A").stderr == ""

@@ -164,27 +164,16 @@ def test_what_has_moved_on_meanwhile_is_looked_at_again(store, state, happens):
     assert list(fsck(store)) == []
 
 
-def failed(run, now):
-    return decide_failed(run, ValueError("no"), Settings(on_error="stop"), now)
+HOW = {
+    "failed": lambda run, now: decide_failed(run, ValueError("no"), Settings(on_error="stop"), now),
+    "retried": lambda run, now: decide_failed(run, ValueError("no"), Settings(on_error="retry", retries=3), now),
+    "overrun": lambda run, now: decide_overrun(run, DEFAULT, now),
+    "overrun again": lambda run, now: decide_overrun(run, Settings(on_timeout="requeue"), now),
+    "lost": lambda run, now: decide_lost(run, DEFAULT, now),
+}
 
 
-def retried(run, now):
-    return decide_failed(run, ValueError("no"), Settings(on_error="retry", retries=3), now)
-
-
-def overrun(run, now):
-    return decide_overrun(run, DEFAULT, now)
-
-
-def overrun_again(run, now):
-    return decide_overrun(run, Settings(on_timeout="requeue"), now)
-
-
-def lost(run, now):
-    return decide_lost(run, DEFAULT, now)
-
-
-@pytest.mark.parametrize("how", [failed, retried, overrun, overrun_again, lost], ids=lambda how: how.__name__)
+@pytest.mark.parametrize("how", HOW)
 def test_however_a_cancelled_run_ends_it_has_not_failed(store, how):
     """What was kept of an earlier failure stays: it has not succeeded either."""
     run = STATES["flight"](store)
@@ -192,8 +181,8 @@ def test_however_a_cancelled_run_ends_it_has_not_failed(store, how):
     store.client.hset(store.keys.failures, JOB, kept)
     store.client.zadd(store.keys.failure_times, {JOB: 1.0})
     cancel(store, START)
-    now = START + (TIMEOUT if how in (overrun, overrun_again) else LEASE + 0.5)
-    assert end(store, run, how(run, now), now)[:2] == ("ok", "timeline")
+    now = START + (TIMEOUT if "overrun" in how else LEASE + 0.5)
+    assert end(store, run, HOW[how](run, now), now)[:2] == ("ok", "timeline")
     after = store.questions.inspect([JOB])[0]
     assert after.timeline == {START + TIMEOUT: START + 600}.get(now, START + 100)
     assert after.failure["error"] == "earlier"
@@ -212,22 +201,12 @@ def test_several_jobs_are_cancelled_each_once_in_their_order(store):
 
 def test_the_command_line_cancels_what_ids_and_patterns_name(shell, server_url):
     bike = Redbike(Quiet("A:B"), redis_config=server_url)
-
-    def count(event):
-        return [status for _, status, _ in bike.get_statuses()].count(event)
-
     for jobid in ("nightly:A", "nightly:B", "later:A"):
         bike.set(jobid, "EVERY:1h")
     bike.run("nightly:*")
-    assert shell.run("cancel", "--dry-run", "*:A").stdout.split() == ["nightly:A", "later:A"]
-    assert count("ENQ") == 2
-
     done = shell.run("cancel", "later:A")
-    assert (done.returncode, done.stdout, done.stderr) == (
-        0,
-        "",
-        "redbike: later:A: no occurrence of it waits or runs\n",
-    )
+    said = "redbike: later:A: no occurrence of it waits or runs\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", said)
     done = shell.run("cancel", "*:?", "nightly:B")
     assert (done.returncode, sorted(done.stdout.split()), done.stderr) == (0, ["later:A", "nightly:A", "nightly:B"], "")
-    assert count("TML") == 3
+    assert [event for _, event, _ in bike.get_statuses()] == ["TML"] * 3

@@ -8,6 +8,7 @@ from redbike import BadSchedule, Redbike, RoundRobin, UnsetJob
 from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
+from tests.loops import raising
 from tests.store.inspection.mending import repaired
 from tests.testing.worker import Worker
 from tests.verbs import Quiet
@@ -35,9 +36,9 @@ def make(redbike, work=lambda run: None, show=lambda run: (run.jobid, run.due - 
     return redbike(One(note), now=START, **settings), ran
 
 
-def make_family(redbike, **settings):
+def make_family(redbike, *work, **settings):
     """The same, with a parent and a child."""
-    bike, ran = make(redbike, **settings)
+    bike, ran = make(redbike, *work, **settings)
     bike.set("parent", HOURLY)
     bike.set("child", "AFTER:parent")
     return bike, ran
@@ -110,11 +111,6 @@ def make_diamond(redbike, schedule="AFTER:orders,users"):
     return bike, ran
 
 
-def begin_anew(bike):
-    bike.unset("report")
-    bike.set("report", "AFTER:orders,users")
-
-
 # As docs/pipelines.rst says it.
 @pytest.mark.parametrize(
     ("mend", "waits_for"),
@@ -122,7 +118,7 @@ def begin_anew(bike):
         (lambda bike: None, ["orders"]),
         (lambda bike: bike.set("report", "AFTER:orders,users"), ["orders"]),
         (lambda bike: bike.run("report"), ["orders"]),
-        (begin_anew, ["orders", "users"]),
+        (lambda bike: (bike.unset("report"), bike.set("report", "AFTER:orders,users")), ["orders", "users"]),
     ],
 )
 def test_an_end_that_a_failure_has_left_over_counts_until_the_follower_begins_anew(redbike, mend, waits_for):
@@ -181,27 +177,6 @@ def test_a_follower_of_several_waits_for_each_of_them(redbike):
 
 
 ENDINGS = {"ok": "AFTER:parent", "failed": "AFTER:parent failed", "any": "AFTER:parent any"}
-
-
-def ends(redbike, work, **settings):
-    """Which of the followers have run when the parent has ended once."""
-    bike, ran = make(redbike, work, **settings)
-    bike.set("parent", HOURLY)
-    for name, schedule in ENDINGS.items():
-        bike.set(name, schedule)
-    bike.run_due(START + 1.5 * HOUR, reraise=False)
-    assert list(fsck(bike.store)) == []
-    return sorted(job for job, _ in ran if job in ENDINGS)
-
-
-def raising(error):
-    def work(run):
-        if run.jobid == "parent":
-            raise error
-
-    return work
-
-
 RETRY = {"on_error": "retry", "retries": 2, "backoff": 10}
 
 
@@ -216,13 +191,17 @@ RETRY = {"on_error": "retry", "retries": 2, "backoff": 10}
     ],
 )
 def test_how_a_parent_has_ended_counts(redbike, work, settings, followers):
-    assert ends(redbike, work, **settings) == followers
+    bike, ran = make(redbike, work, **settings)
+    bike.set("parent", HOURLY)
+    for name, schedule in ENDINGS.items():
+        bike.set(name, schedule)
+    bike.run_due(START + 1.5 * HOUR, reraise=False)
+    assert list(fsck(bike.store)) == []
+    assert sorted(job for job, _ in ran if job in ENDINGS) == followers
 
 
 def test_a_follower_that_has_failed_for_good_skips_nothing(redbike):
-    bike, ran = make(redbike, fail("child"))
-    bike.set("parent", HOURLY)
-    bike.set("child", "AFTER:parent")
+    bike, ran = make_family(redbike, fail("child"))
     bike.run_due(START + 4 * HOUR, reraise=False)
     assert [jobid for jobid, _ in ran] == ["parent", "child", *["parent"] * 3]
     assert "skipped" not in bike.tell("child")
@@ -257,12 +236,6 @@ def test_a_cycle_is_refused_by_name_and_changes_nothing(redbike, caplog):
     assert "e after d after e" in str(results["e"])
     twice = bike.set_many([("j", "AFTER:k"), ("k", "AFTER:j"), ("k", HOURLY)])
     assert [result is True for _, result in twice] == [True, False, True], "each pair has a result of its own"
-    pairs = [("g", "AFTER:h"), ("h", "AFTER:g"), ("i", HOURLY)]
-    wished = bike.sync(pairs, dry_run=True)
-    changes = bike.sync(pairs)
-    assert list(changes.bad) == ["h"]
-    assert changes.added == ["g", "i"]
-    assert repr(wished) == repr(changes)
     assert list(fsck(bike.store)) == []
 
 
@@ -385,56 +358,49 @@ def test_of_what_comes_while_a_follower_is_paused_the_latest_is_held(redbike, ca
     assert ran[-1] == ("child", (hours + 1) * HOUR)
 
 
-# What changes nothing of when a follower is due.
-KEPT = {
-    "set": lambda bike: bike.set("both", "AFTER:first,second", spread="5m"),
-    "sync": lambda bike: bike.sync([("both", "AFTER:first,second", {"spread": "5m"})], group="a file"),
-    "sync after": lambda bike: bike.sync([("both", "AFTER:first,second")], group="a file", after=START + HOUR),
-}
+@pytest.mark.parametrize("is_paused", [False, True])
+@pytest.mark.parametrize(
+    ("verb", "schedule", "options", "after"),
+    [
+        ("set", "AFTER:first,second", {"spread": "5m"}, None),
+        ("sync", "AFTER:first,second", {"spread": "5m"}, None),
+        ("sync", "AFTER:first,second", {}, START + HOUR),
+        ("set", "AFTER:second,first", {}, None),
+        ("sync", "AFTER:second,first", {}, None),
+    ],
+)
+def test_a_follower_keeps_what_has_ended_with_a_new_spread_start_or_order(
+    redbike, verb, schedule, options, after, is_paused
+):
+    def change():
+        if verb == "set":
+            assert bike.set("both", schedule, **options)
+        else:
+            bike.sync([("both", schedule, options)], group="a file", after=after)
 
-
-@pytest.mark.parametrize("how", KEPT)
-def test_a_follower_keeps_what_has_ended_with_a_new_spread_or_start(redbike, how):
     bike, ran = make(redbike)
     bike.set("first", HOURLY)
     bike.set("second", "EVERY:90m@0")
     bike.sync([("both", "AFTER:first,second")], group="a file")
     bike.run_due(START + 1.2 * HOUR)
-    KEPT[how](bike)
-    assert bike.tell("both")["waits_for"] == ["second"]
+    if is_paused:
+        bike.pause("both")
+    change()
+    bike.resume("both")
+    told = bike.tell("both")
+    assert (told["schedule"], told["waits_for"], list(fsck(bike.store))) == (schedule, ["second"], [])
     bike.run_due(START + 1.6 * HOUR)
     assert ran[-1] == ("both", 1.5 * HOUR)
     bike.pause("both")
     bike.run_due(START + 3.2 * HOUR)
-    held = bike.tell("both")["held_for"]
-    KEPT[how](bike)
-    assert bike.tell("both")["held_for"] == held == START + 3 * HOUR
+    assert bike.tell("both")["held_for"] == START + 3 * HOUR
+    change()
+    assert bike.tell("both")["held_for"] == START + 3 * HOUR
     assert "skipped" not in bike.tell("both")
-
-
-@pytest.mark.parametrize("how", ["set", "sync", "while it is paused"])
-def test_its_parents_in_another_order_have_ended_all_the_same(redbike, how):
-    bike, ran = make(redbike)
-    bike.set("first", HOURLY)
-    bike.set("second", "EVERY:90m@0")
-    bike.set("both", "AFTER:first,second")
-    bike.run_due(START + 1.2 * HOUR)
-    if how == "sync":
-        bike.sync([("both", "AFTER:second,first")], group="a file")
-    elif how == "while it is paused":
-        bike.pause("both")
-        bike.set("both", "AFTER:second,first")
-        bike.resume("both")
-    else:
-        bike.set("both", "AFTER:second,first")
-    assert bike.tell("both")["schedule"] == "AFTER:second,first"
+    bike.resume("both")
+    bike.run_due(START + 4.2 * HOUR)
     assert bike.tell("both")["waits_for"] == ["second"]
-    assert list(fsck(bike.store)) == []
-    bike.run_due(START + 1.6 * HOUR)
-    assert ran[-1] == ("both", 1.5 * HOUR)
-    assert "skipped" not in bike.tell("both")
     # Anything else begins to wait anew.
-    bike.run_due(START + 2.2 * HOUR)
     bike.set("both", "AFTER:first,second any")
     assert bike.tell("both")["waits_for"] == ["first", "second"]
 

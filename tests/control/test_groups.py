@@ -235,24 +235,24 @@ def test_a_run_that_somebody_asked_for_before_does_not_end_the_wait(redbike):
     assert bike.tell("report")["schedule"] == "STOP"
 
 
-CYCLES = [
-    ([("report", "GROUP:g", {"group_of": "g"})], "report after group g after report"),
-    (
-        [("a", "AFTER:report", {"group_of": "g"}), ("report", "GROUP:g", {})],
-        "report after group g after a after report",
-    ),
-    (
-        [("report", "GROUP:g", {}), ("a", "AFTER:b", {"group_of": "g"}), ("b", "AFTER:report", {})],
-        "b after report after group g after a after b",
-    ),
-    (
-        [("a", "GROUP:h", {"group_of": "g"}), ("b", "GROUP:g", {"group_of": "h"})],
-        "b after group g after a after group h after b",
-    ),
-]
-
-
-@pytest.mark.parametrize(("jobs", "path"), CYCLES)
+@pytest.mark.parametrize(
+    ("jobs", "path"),
+    [
+        ([("report", "GROUP:g", {"group_of": "g"})], "report after group g after report"),
+        (
+            [("a", "AFTER:report", {"group_of": "g"}), ("report", "GROUP:g", {})],
+            "report after group g after a after report",
+        ),
+        (
+            [("report", "GROUP:g", {}), ("a", "AFTER:b", {"group_of": "g"}), ("b", "AFTER:report", {})],
+            "b after report after group g after a after b",
+        ),
+        (
+            [("a", "GROUP:h", {"group_of": "g"}), ("b", "GROUP:g", {"group_of": "h"})],
+            "b after group g after a after group h after b",
+        ),
+    ],
+)
 def test_a_cycle_is_refused_and_named(redbike, caplog, jobs, path):
     bike, _ = make(redbike)
     for group in "gh":

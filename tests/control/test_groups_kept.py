@@ -1,6 +1,6 @@
 """Groups in files, on the command line, in forecasts, and after damage."""
 
-import csv
+import io
 
 import pytest
 
@@ -8,6 +8,7 @@ from redbike.config.options import ALL_COLUMNS
 from redbike.store.inspection.fsck import fsck
 from tests.control.test_following import HOUR, START, make
 from tests.control.test_groups import NAME, count, leftovers
+from tests.control.test_sync import export
 from tests.store.inspection.mending import repaired
 
 ROWS = f"""jobid,schedule,group-of
@@ -58,14 +59,11 @@ def test_what_schedules_prints_is_read_back(redbike, tmp_path):
     rows = {row[0]: dict(zip(ALL_COLUMNS, row, strict=True)) for row in bike.get_rows()}
     assert (rows["one"]["group-of"], rows["report"]["schedule"]) == (NAME, f"GROUP:{NAME}")
     group = str(tmp_path / "jobs.csv")
-    printed = tmp_path / "printed.csv"
-    with printed.open("w", newline="") as file:
-        csv.writer(file).writerows([ALL_COLUMNS, *(row.values() for row in rows.values())])
-    assert [
-        str(change.error) for change in bike.sync_file(printed, group=group) if change.difference != "unchanged"
-    ] == []
+    printed = export(bike).getvalue()
+    changes = bike.sync_file(io.StringIO(printed), group=group)
+    assert [str(change.error) for change in changes if change.difference != "unchanged"] == []
     bike.flush()
-    assert [error for _, _, error in bike.load(printed) if error is not True] == []
+    assert [error for _, _, error in bike.load(io.StringIO(printed)) if error is not True] == []
     assert count(bike) == (3, 3, 0, 0)
 
 
@@ -111,19 +109,6 @@ def test_damage_is_found_and_repaired_and_the_follower_runs_once(redbike, damage
     assert ran[-1][0] == "report" or damage == "no link is left"
     assert leftovers(bike) == []
     assert list(fsck(bike.store)) == []
-
-
-def test_forecasts_have_the_follower_with_the_last_of_its_group(redbike):
-    bike, ran = make(redbike)
-    jobs = [("one", f"AT:{START + HOUR}"), ("two", "EVERY:5h@0"), ("three", "AFTER:one")]
-    bike.group(NAME, jobs, then="report")
-    bike.set("last", "AFTER:report")
-    forecast = bike.agenda(hours=24)
-    bike.run_due(START + 23.9 * HOUR)
-    expected = sorted({(due // 900 * 900) for job, due in ran if job in ("report", "last")})
-    runs = {quarter.start - START: quarter.runs for quarter in forecast.quarters}
-    assert all(runs.get(due, 0) >= 1 for due in expected)
-    assert sum(runs.values()) == len(ran)
 
 
 def test_why_names_what_is_left_and_first_what_is_paused(redbike):

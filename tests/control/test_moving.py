@@ -7,7 +7,7 @@ import json
 import pytest
 
 from redbike import BadConfig, RedbikeError
-from redbike.control.moving import Mover, check_number
+from redbike.control.moving import Mover
 from redbike.store.keys import FIXED
 from redbike.store.moving import rules
 from redbike.store.moving.lists import divide_entry
@@ -174,32 +174,24 @@ def test_what_cannot_be_divided_stays(world, client):
     assert list(bike.fsck()) == []
 
 
-@pytest.mark.parametrize("key", ["queued", "queues"])
-def test_what_waits_without_a_record_or_a_known_queue_is_not_left_behind(world, client, key):
+@pytest.mark.parametrize(("key", "is_asked_for"), [("queued", False), ("queues", False), ("queues", True)])
+def test_what_waits_without_a_record_or_a_known_queue_is_not_left_behind(world, client, key, is_asked_for):
     bike = world.open(1)
     jobids = [f"job-{number}:A" for number in range(5)]
     for jobid in jobids:
         bike.set(jobid, "NOW")
-    bike.pause(jobids.pop())
+    bike.pause(jobids[-1])
+    if is_asked_for:
+        bike.run(jobids[-1])
+    else:
+        jobids.pop()
     client.delete(f"{world.prefix}-{key}")
-    with pytest.raises(RedbikeError, match=r"wait in a queue.*: job-.* and 1 more; run redbike fsck --repair"):
+    said = rf"wait in a queue.*: job-.* and {len(jobids) - 3} more; run redbike fsck --repair"
+    with pytest.raises(RedbikeError, match=said):
         world.move(4)
     assert all(is_well for _, is_well in bike.repair())
     world.move(4)
     assert sorted(iter(world.open(4).work_one, None)) == jobids
-
-
-def test_a_paused_job_that_waits_as_it_was_asked_for_is_not_left_behind_either(world, client):
-    bike = world.open(1)
-    bike.set("asked:A", "EVERY:1h")
-    bike.pause("asked:A")
-    bike.run("asked:A")
-    client.delete(f"{world.prefix}-queues")
-    with pytest.raises(RedbikeError, match=r"wait in a queue.*: asked:A; run redbike fsck --repair"):
-        world.move(4)
-    assert all(is_well for _, is_well in bike.repair())
-    world.move(4)
-    assert world.open(4).work_one() == "asked:A"
 
 
 def test_groups_are_counted_anew_wherever_their_jobs_are(world):
@@ -284,12 +276,6 @@ def test_limits_are_divided_and_never_more_in_all(world):
     bike.limit("A", at_once=64)
     bike.limit("B", at_once=None)
     assert [(each.queue, each.at_once) for each in bike.queue_limits()] == [("work-A", 64)]
-
-
-@pytest.mark.parametrize("number", [0, 65, -1])
-def test_a_bad_number_is_refused(number):
-    with pytest.raises(BadConfig, match=f"bad --to {number}: 1 to 64 shards"):
-        check_number(number)
 
 
 def test_what_a_shard_has_missed_while_it_was_away_is_not_forgotten(world):

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from redbike import BadJobId, Redbike, RoundRobin, Steered
+from redbike import BadJobId, Redbike, RoundRobin
 from redbike.errors import BadQueueName
 from redbike.store.inspection.fsck import fsck
 from redbike.store.next_state import NextState
@@ -40,22 +40,6 @@ def fail(bike, jobid):
 
 def waiting(bike):
     return sorted(jobid for jobid, event, _ in bike.get_statuses() if event == "ENQ")
-
-
-def test_ids_and_patterns_are_run_once_each(bike):
-    assert bike.run("hourly:A", "nightly:*", "*:A") == [
-        Steered("hourly:A", "queued"),
-        *(Steered(jobid, "queued") for jobid in ("nightly:A", "nightly:B")),
-    ]
-    assert waiting(bike) == sorted(JOBS)
-    assert bike.store.client.llen(bike.store.keys.queue("work-A")) == 2
-
-
-def test_a_job_in_flight_is_owed_the_run(bike):
-    bike.run("hourly:A")
-    run = take_one(bike.store, [("work-A", 100.0)], "tag")
-    assert bike.run("hourly:A") == [("hourly:A", "owed")]
-    assert bike.store.runs.end(run, NextState("next", 1e10)).word == "changed"
 
 
 @pytest.mark.parametrize(
@@ -105,16 +89,10 @@ def test_a_job_that_is_unset_meanwhile_is_said_to_be_missing(bike):
     assert bike.run_failed() == [("hourly:A", "missing")]
 
 
-def test_the_command_line_prints_what_a_pattern_matches(shell, bike):
+def test_the_command_line_prints_what_a_pattern_matches(shell):
     shell.run("load", "-", input="".join(f'{jobid},"EVERY:1000d@0"\n' for jobid in JOBS))
-    dry = shell.run("run", "--dry-run", "nightly:*", "hourly:A")
-    assert (dry.returncode, sorted(dry.stdout.split())) == (0, sorted(JOBS))
-    assert "ENQ" not in shell.run("statuses").stdout
-
-    assert (shell.run("run", "nightly:A").stdout, shell.run("run", "hourly:A", "nightly:?").stdout.split()) == (
-        "",
-        ["hourly:A", "nightly:A", "nightly:B"],
-    )
+    assert shell.run("run", "nightly:A").stdout == ""
+    assert sorted(shell.run("run", "hourly:A", "nightly:?").stdout.split()) == sorted(JOBS)
     assert shell.run("statuses").stdout.count(",ENQ,") == 3
     none = shell.run("run", "--failed", "z*", "--dry-run")
     assert (none.returncode, none.stderr) == (0, "redbike: no job that has failed for good matches 'z*'\n")
@@ -151,19 +129,15 @@ class Renamed(RoundRobin):
         return "work-new"
 
 
-def place_workers(bike, *queues):
-    for number, queue in enumerate(queues):
-        record = ProcessRecord(0.0, "worker", "web1", number, (queue,), "2.0")
-        bike.store.workers.register(f"Owner-{number:02}", record.format_entry())
-
-
 @pytest.mark.parametrize(
     ("worked", "home"),
     [(["work-new"], "work-new"), (["work-new", "work-A"], "work-A"), (["work-B"], "work-A"), ([], "work-A")],
 )
 def test_what_waits_in_a_queue_that_nobody_works_any_more_moves_to_its_own(bike, client, prefix, worked, home):
     bike.run(*JOBS)
-    place_workers(bike, *worked)
+    for number, queue in enumerate(worked):
+        record = ProcessRecord(0.0, "worker", "web1", number, (queue,), "2.0")
+        bike.store.workers.register(f"Owner-{number:02}", record.format_entry())
     renamed = Redbike(Renamed("new"), prefix, client)
     before = bike.tell("hourly:A")["queued_for"]
     for _ in range(2):  # the second time it is there

@@ -14,7 +14,7 @@ from redbike.config.options import ALL_COLUMNS
 from redbike.errors import RedbikeError
 from redbike.importers.seen import open_seen
 from redbike.store.inspection.fsck import fsck
-from tests.states import dump
+from tests.states import unchanged
 from tests.waiting import wait_until
 
 HOURLY = "EVERY:1h@0"
@@ -62,9 +62,8 @@ SAME = [
 def test_it_does_not_touch_jobs_that_are_the_same(bike):
     pairs = [(f"{number}:A", *each) for number, each in enumerate(SAME)]
     assert bike.sync(pairs).added == [jobid for jobid, *_ in pairs]
-    before = dump(bike.store)
-    assert bike.sync(pairs) == Changes(unchanged=len(pairs))
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        assert bike.sync(pairs) == Changes(unchanged=len(pairs))
 
 
 @pytest.mark.parametrize(
@@ -206,9 +205,8 @@ def test_it_says_what_differs_and_changes_only_that(bike):
 def test_a_dry_run_says_the_same_and_changes_nothing(bike):
     bike.sync([("a:A", HOURLY), ("b:A", HOURLY), ("gone:A", HOURLY)])
     pairs = [("a:A", HOURLY), ("b:A", "EVERY:2h@0"), ("c:A", "NOW"), ("bad:A", "whenever")]
-    before = dump(bike.store)
-    wished = bike.sync(pairs, prune=True, dry_run=True)
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        wished = bike.sync(pairs, prune=True, dry_run=True)
     done = bike.sync(pairs, prune=True)
     assert (str(wished), wished.changed, wished.removed) == (str(done), done.changed, done.removed)
     assert str(done) == "1 added, 1 changed, 1 unchanged, 1 removed, 1 bad"
@@ -227,19 +225,17 @@ def test_with_after_its_occurrences_count_from_there(bike):
 
 def test_what_is_bad_is_told_and_changes_nothing_of_a_job_that_is_there(bike, caplog):
     bike.set("a:A", HOURLY)
-    before = dump(bike.store)
-    found = bike.sync(
-        [
-            ("a:A", "whenever"),
-            ("a\n:A", HOURLY),
-            ("a:", HOURLY),
-            ("\udc80", HOURLY),
-            ("b:A", HOURLY, {"retries": "many"}),
-        ]
-    )
+    rows = [
+        ("a:A", "whenever"),
+        ("a\n:A", HOURLY),
+        ("a:", HOURLY),
+        ("\udc80", HOURLY),
+        ("b:A", HOURLY, {"retries": "many"}),
+    ]
+    with unchanged(bike.store):
+        found = bike.sync(rows)
     assert [type(error) for error in found.bad.values()] == [BadSchedule, BadJobId, BadJobId, BadJobId, BadConfig]
     assert caplog.messages == [f"sync: {jobid!r}: {error}" for jobid, error in found.bad.items()]
-    assert dump(bike.store) == before
     assert bike.sync([("new:A", "whenever")]).bad.keys() == {"new:A"}
     assert bike.tell("new:A")["status"] is None
 
@@ -257,11 +253,8 @@ def test_an_id_that_comes_twice_is_refused_the_second_time_also_much_later(bike)
     [
         (("a:A", datetime(2090, 1, 1)), "naive"),
         *((pair, "") for pair in ("a:A", ("a:A",), ("a:A", None), ("a:A", 7), (7, HOURLY), ("a:A", HOURLY, {}, 1))),
-        (("a:A", HOURLY, {"x": 1}), "unexpected option 'x'"),
         (("a:A", HOURLY, {5: 1}), "unexpected option 5: "),
         (("a:A", HOURLY, None), "bad options None of the job 'a:A': a dict is needed"),
-        (("a:A", HOURLY, ["grace"]), "bad options ['grace'] of the job"),
-        (("a:A", HOURLY, "grace"), "bad options 'grace' of the job"),
     ],
 )
 def test_what_is_no_pair_is_a_type_error_and_sets_nothing(bike, pair, said):
@@ -308,13 +301,12 @@ def test_a_job_that_was_unset_and_set_by_hand_is_nobodys_and_what_was_never_set_
 @pytest.mark.parametrize("schedule", [HOURLY, "EVERY:2h@0", "whenever"])
 def test_a_job_of_another_group_is_refused_unless_it_is_to_be_taken(bike, schedule):
     bike.sync([("a:A", HOURLY)], group="one")
-    before = dump(bike.store)
-    for prune in (False, True):
-        found = bike.sync([("a:A", schedule)], group="two", prune=prune)
-        assert (found.changed, found.unchanged, found.bad.keys()) == ({}, 0, {"a:A"})
+    with unchanged(bike.store):
+        for prune in (False, True):
+            found = bike.sync([("a:A", schedule)], group="two", prune=prune)
+            assert (found.changed, found.unchanged, found.bad.keys()) == ({}, 0, {"a:A"})
     said = "it is a row of the group 'one', not of 'two': --take (take=True) takes it over"
     assert str(found.bad["a:A"]) == said
-    assert dump(bike.store) == before
     assert bike.sync([("a:A", HOURLY)], group="two", take=True).changed == {"a:A": "group: one -> two"}
     assert bike.sync([], group="one", prune_all=True).removed == []
     assert bike.sync([], group="two", prune_all=True).removed == ["a:A"]
@@ -328,20 +320,19 @@ def test_too_many_jobs_are_not_pruned_unasked(bike, file, has, gone, is_refused)
     rows = [f"{n}:A,{HOURLY}" for n in range(has)]
     list(bike.load(file(*rows)))
     rows = file(*rows[gone:])
-    before = dump(bike.store)
-    wished = list(bike.sync_file(rows, prune=True, dry_run=True))
-    assert [change.difference for change in wished].count("removed") == gone
     pairs = [(f"{n}:A", HOURLY) for n in range(gone, has)]
-    assert len(bike.sync(pairs, prune=True, group=rows, dry_run=True).removed) == gone
-    if is_refused:
-        why = (
-            f"no job is removed: {gone} of the {has} jobs of the group '{rows}' have no row here;"
-            " --prune-all (prune_all=True) removes them anyway"
-        )
-        assert str(wished[-1].error) == str(list(bike.sync_file(rows, prune=True))[-1].error) == why
-        with pytest.raises(BadConfig, match="no job is removed"):
-            bike.sync(pairs, prune=True, group=rows)
-        assert dump(bike.store) == before
+    with unchanged(bike.store):
+        wished = list(bike.sync_file(rows, prune=True, dry_run=True))
+        assert [change.difference for change in wished].count("removed") == gone
+        assert len(bike.sync(pairs, prune=True, group=rows, dry_run=True).removed) == gone
+        if is_refused:
+            why = (
+                f"no job is removed: {gone} of the {has} jobs of the group '{rows}' have no row here;"
+                " --prune-all (prune_all=True) removes them anyway"
+            )
+            assert str(wished[-1].error) == str(list(bike.sync_file(rows, prune=True))[-1].error) == why
+            with pytest.raises(BadConfig, match="no job is removed"):
+                bike.sync(pairs, prune=True, group=rows)
     found = list(bike.sync_file(rows, prune=not is_refused, prune_all=is_refused))
     assert [change.difference for change in found].count("removed") == gone
     assert len(stored(bike)) == has - gone
@@ -407,14 +398,14 @@ def test_a_job_whose_blackout_alone_is_bad_does_not_get_the_status_of_a_bad_sche
     assert [jobid for jobid, _ in bike.store.catalog.list_statuses()] == ["bad:A"]
 
 
-OTHER_SPELLINGS = [
-    ("AT:2020-01-01T00:00:00Z", "AT:1577836800"),
-    ("AT:1577836800.0", "AT:2020-01-01T01:00:00+01:00"),
-    ("NOW", "NOW"),
-]
-
-
-@pytest.mark.parametrize(("first", "other"), OTHER_SPELLINGS)
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        ("AT:2020-01-01T00:00:00Z", "AT:1577836800"),
+        ("AT:1577836800.0", "AT:2020-01-01T01:00:00+01:00"),
+        ("NOW", "NOW"),
+    ],
+)
 def test_a_one_off_does_not_run_again_if_its_row_spells_its_instant_another_way(bike, file, first, other):
     list(bike.load(file(f"a:A,{first}")))
     assert bike.work_one() or (bike.dispatch_due(), bike.work_one())
@@ -514,10 +505,17 @@ def test_ids_that_were_seen_are_found_however_many_and_a_full_disk_is_one_clear_
 # Pauses
 
 
-def dump_rows(bike):
-    out = io.StringIO()
-    csv.writer(out).writerows([ALL_COLUMNS, *sorted(bike.get_rows())])
-    return out.getvalue()
+def make_file(*rows):
+    """An open file with these rows, the first of which is its header."""
+    file = io.StringIO()
+    csv.writer(file).writerows(rows)
+    file.seek(0)
+    return file
+
+
+def export(bike):
+    """A file with all jobs."""
+    return make_file(ALL_COLUMNS, *sorted(bike.get_rows()))
 
 
 def test_a_move_keeps_pauses(bike, client, prefix):
@@ -527,11 +525,11 @@ def test_a_move_keeps_pauses(bike, client, prefix):
         bike.pause(f"{number}:A", reason='it sends, mail "twice"', until=4e9 if number % 2 else None)
         bike.pause(f"{number}:A", every="0 2 * * sat", lasting=7200 + number % 2, reason="backup")
     bike.set("other:A", HOURLY)
-    rows = dump_rows(bike)
+    rows = export(bike).getvalue()
     assert words(bike.sync_file(io.StringIO(rows))) == [("unchanged", jobid) for jobid in sorted(stored(bike))]
     moved = Redbike(RoundRobin("A"), f"{prefix}-moved", client)
     assert [change.difference for change in moved.sync_file(io.StringIO(rows), after=0)] == ["added"] * (len(SAME) + 1)
-    assert dump_rows(moved) == rows
+    assert export(moved).getvalue() == rows
     assert moved.work_one() == "other:A"
     assert moved.work_one() is None
     assert list(fsck(moved.store)) == []
@@ -543,8 +541,8 @@ def test_a_move_keeps_pauses(bike, client, prefix):
 
 def test_a_blackout_that_is_loaded_again_keeps_its_phase(bike):
     def load(**more):
-        cell = json.dumps({"every": "EVERY:4h", "seconds": 600, **more}).replace('"', '""')
-        return words(bike.sync_file(io.StringIO(f'jobid,schedule,blackout\na:A,{HOURLY},"{cell}"\n')))
+        cell = json.dumps({"every": "EVERY:4h", "seconds": 600, **more})
+        return words(bike.sync_file(make_file(("jobid", "schedule", "blackout"), ("a:A", HOURLY, cell))))
 
     assert load() == [("added", "a:A")]
     [every] = [each.every for each in bike.store.blackouts.list_all().values()]
@@ -566,9 +564,7 @@ def test_a_file_pauses_a_job_that_is_there_and_resumes_none(bike, column, cell, 
     cell, said = (text.replace("FAR", str(far)) for text in (cell, said))
 
     def rows():
-        out = io.StringIO()
-        csv.writer(out).writerows([("jobid", "schedule", column), ("a:A", HOURLY, cell), ("b:A", HOURLY, "")])
-        return io.StringIO(out.getvalue())
+        return make_file(("jobid", "schedule", column), ("a:A", HOURLY, cell), ("b:A", HOURLY, ""))
 
     bike.sync([("a:A", HOURLY), ("b:A", HOURLY)])
     bike.run("a:A")
@@ -600,10 +596,8 @@ def test_a_file_pauses_a_job_that_is_there_and_resumes_none(bike, column, cell, 
     ],
 )
 def test_a_cell_that_is_no_pause_is_refused(bike, column, cell):
-    rows = io.StringIO()
     over = '{"until": 1}' if column == "paused" else ""
-    csv.writer(rows).writerows([("jobid", "schedule", column), ("a:A", HOURLY, cell), ("b:A", HOURLY, over)])
-    bad, added = bike.sync_file(io.StringIO(rows.getvalue()))
+    bad, added = bike.sync_file(make_file(("jobid", "schedule", column), ("a:A", HOURLY, cell), ("b:A", HOURLY, over)))
     assert str(bad.error).startswith(f"bad paused {cell!r}: " if column == "paused" else "bad ")
     # A pause that is over is none.
     assert (words([added]), stored(bike).keys()) == ([("added", "b:A")], {"b:A"})
@@ -613,11 +607,9 @@ def test_a_cell_that_is_no_pause_is_refused(bike, column, cell):
 
 def test_a_row_that_is_refused_neither_pauses_its_job_nor_changes_anything_else(bike):
     bike.sync([("a:A", HOURLY), ("b:A", "AFTER:a:A")])
-    before, rows = dump(bike.store), io.StringIO()
     row = ("a:A", "AFTER:b:A", '{"reason": "x"}', '{"every": "0 2 * * *", "seconds": 3600}')
-    csv.writer(rows).writerows([("jobid", "schedule", "paused", "blackout"), row])
-    assert words(bike.sync_file(io.StringIO(rows.getvalue()))) == [("bad", "a:A")]
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        assert words(bike.sync_file(make_file(("jobid", "schedule", "paused", "blackout"), row))) == [("bad", "a:A")]
 
 
 # The log

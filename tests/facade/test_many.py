@@ -5,15 +5,11 @@ import json
 import pytest
 from redis.connection import AbstractConnection
 
-from redbike import BadConfig, BadJobId, BadSchedule, Redbike, RoundRobin
+from redbike import BadConfig, BadJobId, BadSchedule
 from redbike.facade.queries import TOGETHER
 
 WORKER = {"kind": "worker", "host": "web1", "pid": 1, "queues": ["work-A"], "version": "1"}
-
-
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(RoundRobin("A:B"), prefix, client)
+BIKE = {"queues": "A:B"}
 
 
 @pytest.fixture
@@ -65,10 +61,18 @@ def test_set_many_names_each_row_with_bad_options_or_data(bike):
     assert [jobid for jobid, _ in bike.get_schedules()] == ["c:A"]
 
 
-def test_set_many_sets_nothing_of_a_batch_with_what_are_no_options(bike):
-    for options in ({"retreis": 3}, None, "retries"):
-        with pytest.raises(TypeError, match=r"retreis|a dict is needed"):
-            list(bike.set_many([("b:A", "EVERY:1h"), ("a:A", "NOW", options)]))
+def test_set_many_sets_nothing_of_a_batch_with_what_is_no_pair_or_no_options(bike):
+    for pair, said in (
+        ("ab", "bad pair 'ab': .job id, schedule. or"),
+        (("a:A", "NOW", {"timeout": 5}, "UTC"), r"bad pair \('a:A', 'NOW', {'timeout': 5}, 'UTC'\): "),
+        (("a:A",), r"bad pair \('a:A',\): "),
+        (None, "bad pair None: "),
+        (("a:A", "EVERY:1h", {"retreis": 3}), "retreis"),
+        (("a:A", "EVERY:1h", None), "a dict is needed"),
+        (("a:A", "EVERY:1h", "retries"), "a dict is needed"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            list(bike.set_many([("b:A", "EVERY:1h"), pair]))
     assert list(bike.get_statuses()) == []
 
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from redbike import Redbike, RoundRobin, Unreachable
+from redbike import Redbike, Unreachable
 from redbike.cli import tail
 from redbike.connection.client import connect
 from redbike.errors import LoginRefused
@@ -14,14 +14,8 @@ from redbike.store.sharded.mail import deliver
 from redbike.store.sharded.missing import list_listens
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
-from tests.loops import join, start
+from tests.loops import Acting, join, start
 from tests.waiting import wait_until
-
-
-class Passing(RoundRobin):
-    def work(self, jobid):
-        pass
-
 
 JOBS = [f"job-{number}:A" for number in range(8)]
 
@@ -29,7 +23,7 @@ JOBS = [f"job-{number}:A" for number in range(8)]
 @pytest.fixture
 def bike(server_url, prefix, own_server):
     """The second of its two shards is on a server of its own."""
-    worker = Passing("A")
+    worker = Acting()
     with Redbike(worker, prefix, server_url, shards=2, noted_as="ada@here") as bike, connect(own_server.url) as other:
         first, second = bike.store.shards
         store = ShardedStore([first, Store(other, second.keys.prefix, worker.queue_for)], bike.store.agreement)

@@ -28,10 +28,30 @@ def bike(client, prefix, jobs):
         yield bike
 
 
+@pytest.fixture
+def held(jobs):
+    """The function of a job, which begins and goes on as two events say; these."""
+    begun, goes_on = threading.Event(), threading.Event()
+
+    @jobs.job("job")
+    def job() -> None:
+        begun.set()
+        assert goes_on.wait(60)
+
+    return job, begun, goes_on
+
+
 def wait_beside(bike, wait):
-    """Call `wait` in a thread, and return when it listens: that thread, and a list for what `wait` returns."""
+    """Call `wait` in a thread, and return when it listens: that thread, and a list with what came of it."""
+
+    def run():
+        try:
+            results.append(wait())
+        except RedbikeError as error:
+            results.append(error)
+
     results = []
-    waiting = start(lambda: results.append(wait()))
+    waiting = start(run)
     wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
     return waiting, results
 
@@ -86,13 +106,8 @@ def test_a_recurring_job_is_waited_for_until_its_next_run(bike, jobs):
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
-def test_a_run_of_a_recurring_job_that_ends_before_anybody_listens_is_returned(bike, jobs, monkeypatch, has_begun):
-    begun, goes_on, waiting = threading.Event(), threading.Event(), []
-
-    @jobs.job("job")
-    def job() -> None:
-        begun.set()
-        assert goes_on.wait(60)
+def test_a_run_of_a_recurring_job_that_ends_before_anybody_listens_is_returned(bike, held, monkeypatch, has_begun):
+    (_, begun, goes_on), waiting = held, []
 
     def begin():
         waiting.append(start(bike.work_one))
@@ -116,19 +131,12 @@ def test_a_run_of_a_recurring_job_that_ends_before_anybody_listens_is_returned(b
 def test_who_waits_without_a_timeout_hears_of_it_when_the_redbike_is_closed(client, prefix, bike, jobs):
     jobs.job("job")(lambda: None)
     bike.set("job", "EVERY:1h")
-    own, raised = Redbike(jobs, prefix, client), []
-
-    def wait():
-        with pytest.raises(RedbikeError, match="no run of 'job' has ended: this Redbike was closed") as caught:
-            own.wait("job")
-        raised.append(caught.value)
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+    own = Redbike(jobs, prefix, client)
+    waiting, raised = wait_beside(bike, lambda: own.wait("job"))
     own.close()
-    waiting.join(60)
-    assert len(raised) == 1
+    join(waiting)
+    [error] = raised
+    assert str(error).startswith("no run of 'job' has ended: this Redbike was closed")
 
 
 def test_coroutines_wait_without_holding_up_other_calls(client, prefix, bike, jobs):
@@ -198,21 +206,13 @@ def test_who_waits_hears_of_it_when_no_run_is_to_come(bike, jobs, monkeypatch, w
         bike.set("job", "NOW")
         bike.work_one()
     bike.set("job", "NOW", expires=0.5 if withdraw == "expire" else None)
-    raised = []
-
-    def wait():
-        with pytest.raises(NoSuchJob) as caught:
-            bike.wait("job")
-        raised.append(str(caught.value))
-
-    waiting = start(wait)
-    wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+    waiting, raised = wait_beside(bike, lambda: bike.wait("job"))
     WITHDRAW[withdraw](bike)
     join(waiting)
-    [why] = raised
-    assert why.startswith(
-        "'job' does not run any more: " if has_run and withdraw != "unset" else "no run of 'job' is kept"
-    )
+    [error] = raised
+    assert isinstance(error, NoSuchJob)
+    is_known = has_run and withdraw != "unset"
+    assert str(error).startswith("'job' does not run any more: " if is_known else "no run of 'job' is kept")
 
 
 def test_a_call_that_has_expired_before_anybody_waits_has_no_run(bike, jobs):
@@ -249,30 +249,20 @@ def test_a_run_from_before_a_call_that_was_cancelled_is_not_its_run(client, pref
         asyncio.run(call()) if is_async else call_here()
 
 
-def test_the_end_of_a_run_is_not_that_of_a_call_which_was_withdrawn_during_it(bike, jobs, monkeypatch):
+def test_the_end_of_a_run_is_not_that_of_a_call_which_was_withdrawn_during_it(bike, held, monkeypatch):
     monkeypatch.setattr("redbike.facade.waiting.LOOK_AGAIN", 0.0)
-    begun, goes_on, raised = threading.Event(), threading.Event(), []
-
-    @jobs.job("job")
-    def job() -> None:
-        begun.set()
-        assert goes_on.wait(60)
-
-    def wait(handle):
-        with pytest.raises(NoSuchJob, match="'job:one' does not run any more"):
-            handle.wait(60)
-        raised.append(handle)
-
+    job, begun, goes_on = held
     with beside(bike.store, bike.work):
         job.options(key="one").enqueue()
         assert begun.wait(60)
         handle = job.options(key="one").enqueue()
-        waiting = start(lambda: wait(handle))
-        wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+        waiting, raised = wait_beside(bike, lambda: handle.wait(60))
         bike.set("job:one", "STOP")
         goes_on.set()
         join(waiting)
-    assert raised == ["job:one"]
+    [error] = raised
+    assert isinstance(error, NoSuchJob)
+    assert str(error).startswith("'job:one' does not run any more")
 
 
 @pytest.mark.parametrize("after", [None, "0.3s"])
@@ -330,13 +320,9 @@ def test_a_try_that_overran_is_not_the_end_of_a_run_that_is_requeued(bike, jobs)
             overran.wait(60)
         return current_run().attempt
 
-    results = []
     with beside(bike.store, bike.work, bike.dispatch):
-        handle = job.enqueue()
-        waiting = start(lambda: results.append(handle.wait(60)))
-        join(waiting)
+        run = job.enqueue().wait(60)
         overran.set()
-    [run] = results
     assert (run.outcome, run.result, run.attempt >= 3) == ("ok", run.attempt, True)
 
 
@@ -421,9 +407,7 @@ def test_a_lost_run_is_not_the_end_of_an_occurrence_that_is_tried_again(
             return is_tried_again(*given)
 
         monkeypatch.setattr(ComingRun, "is_tried_again", work_first)
-    results = []
-    waiting = start(lambda: results.append(bike.wait("job:a", 60)))
-    wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+    waiting, results = wait_beside(bike, lambda: bike.wait("job:a", 60))
     bike.client.zadd(bike.store.keys.leases, {"tag": 1.0})
     bike.dispatch_due()
     if not ends_first:
@@ -462,14 +446,8 @@ def test_a_run_that_ends_when_somebody_has_just_begun_to_listen_is_not_the_one_t
     assert results == [2]
 
 
-def test_a_recurring_job_that_is_set_anew_during_its_run_is_waited_for_until_that_ends(bike, jobs):
-    begun, goes_on = threading.Event(), threading.Event()
-
-    @jobs.job("job")
-    def job() -> None:
-        begun.set()
-        assert goes_on.wait(60)
-
+def test_a_recurring_job_that_is_set_anew_during_its_run_is_waited_for_until_that_ends(bike, held):
+    _, begun, goes_on = held
     with beside(bike.store, bike.work):
         bike.set("job", "NOW")
         assert begun.wait(60)

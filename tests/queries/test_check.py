@@ -296,7 +296,9 @@ def test_settings_that_endanger_jobs_are_problems(check, node, settings, said):
         node.client.config_set(name, value)
     if not settings:
         node.client.replicaof("127.0.0.1", "1")
-    assert [line for line in problems(check, url_of(node)) if line.startswith(said)]
+    found = problems(check, url_of(node))
+    assert [line for line in found if line.startswith(said)]
+    assert not [line for line in found if "refuses" in line], "a replica is no more than that"
 
 
 def url_of(node):
@@ -334,11 +336,6 @@ def test_a_server_that_refuses_changes_is_a_problem_and_said_once(check, node, m
     assert len([line for line in lines if line.startswith(f"problem: {said}")]) == 1, lines
     # Processes that wait for the server cannot renew what says that they are there.
     assert (f"note: {NOBODY}" in lines) == (setting == "maxmemory")
-
-
-def test_of_a_replica_nothing_is_said_but_that_it_is_one(check, node):
-    node.client.replicaof("127.0.0.1", "1")
-    assert not [line for line in problems(check, url_of(node)) if "refuses" in line]
 
 
 def test_no_server_is_started_and_that_none_runs_is_a_remark(conf, tmp_path):
@@ -565,12 +562,17 @@ def test_a_bar_shows_how_far_it_is(shell, client):
     assert shown.rstrip().endswith("30,000 jobs")
 
 
-def test_a_process_that_places_jobs_by_other_settings_is_named(check, shell, server_url):
-    (shell.folder / ".redbike.conf").write_text("[redbike]\ncatchup: none\ngrace: 5m\nlog-level: debug\n")
+def start_dispatcher(shell):
+    """Start one, and return it as it is listed."""
     shell.start("dispatch")
-    with Redbike(RoundRobin("A"), redis_config=server_url) as bike:
-        wait_until(bike.workers)
-        [process] = bike.workers()
+    wait_until(shell.bike.workers)
+    [process] = shell.bike.workers()
+    return process
+
+
+def test_a_process_that_places_jobs_by_other_settings_is_named(check, shell):
+    (shell.folder / ".redbike.conf").write_text("[redbike]\ncatchup: none\ngrace: 5m\nlog-level: debug\n")
+    process = start_dispatcher(shell)
     (shell.folder / ".redbike.conf").unlink()
     assert [line for line in problems(check) if " has " in line] == [
         f"the dispatcher {process.id} has {name}: {other}, this config has {own}: "
@@ -579,16 +581,13 @@ def test_a_process_that_places_jobs_by_other_settings_is_named(check, shell, ser
     ]
 
 
-def test_a_process_that_has_the_zones_of_another_release_is_named(check, shell, server_url):
+def test_a_process_that_has_the_zones_of_another_release_is_named(check, shell):
     zones = shell.folder / "zones"
     zones.mkdir()
     (zones / "tzdata.zi").write_text("# version 2001a\n# redo posix_only\n")
     shutil.copy(resources.files("tzdata") / "zoneinfo" / "UTC", zones)
     shell.environment["PYTHONTZPATH"] = ":".join([str(zones), *zoneinfo.TZPATH])
-    shell.start("dispatch")
-    with Redbike(RoundRobin("A"), redis_config=server_url) as bike:
-        wait_until(bike.workers)
-        [process] = bike.workers()
+    process = start_dispatcher(shell)
     assert [line for line in check()[1] if "tzdata" in line] == [
         f"note: the dispatcher {process.id} has the time zones of tzdata 2001a, this host those of {find_release()}: "
         "in a zone that has changed, the due time of a job depends on which process schedules it"

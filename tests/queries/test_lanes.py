@@ -13,9 +13,9 @@ from redbike.queries.lanes.model import LISTED, Kind, Question
 from redbike.store.enums import Outcome
 from tests.queries import kept
 from tests.queries.test_forecast import NOW, SCHEDULES, count_one_by_one, look, set_some
-from tests.queries.test_forecast import bike as bike
 from tests.verbs import set_job, take_one
 
+BIKE = {"queues": "A:B"}
 HOUR = 3600.0
 PARTS = 100
 

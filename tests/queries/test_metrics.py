@@ -6,7 +6,7 @@ import re
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from redbike import Redbike, RoundRobin, Unreachable, __version__
+from redbike import Unreachable, __version__
 from redbike.queries import metrics
 from redbike.queries.metrics import OTHERS, Metrics
 from redbike.store.enums import Outcome, Skip
@@ -225,8 +225,7 @@ def test_a_server_that_goes_away_and_comes_back(store, caplog):
     assert answers == []
 
 
-def test_the_facade_gives_the_text(client, prefix):
-    bike = Redbike(RoundRobin("A"), prefix, client)
+def test_the_facade_gives_the_text(bike, prefix):
     bike.set(JOB, "EVERY:1h")
     assert f'\nredbike_jobs{{prefix="{prefix}"}} 1.0\n' in bike.metrics()
 

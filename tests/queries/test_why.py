@@ -466,23 +466,28 @@ def test_it_still_waits_since_then(store):
     assert f"An occurrence of {at(START + 100)} is held." in why(store, LATER, START + 100)
 
 
-@pytest.mark.parametrize("subject", ["job", "queue", "everything"])
+NAMES = {"queue": QUEUE, "everything": ""}
+
+
+def hold(store, subject, until=None):
+    """Somebody pauses the job, its queue or everything."""
+    if subject == "job":
+        store.pauses.pause([JOB], until, "me@here", "a reason")
+    else:
+        store.queue_limits.pause(NAMES[subject], until, "me@here", "a reason")
+
+
+@pytest.mark.parametrize("subject", ["job", *NAMES])
 def test_it_was_paused_then(store, subject):
     states.timeline(store)
     noted = store.noted_as("me@here")
-    if subject == "job":
-        noted.at(START - 500).pauses.pause([JOB], None, "me@here", "a reason")
-    elif subject == "queue":
-        noted.at(START - 500).queue_limits.pause(QUEUE, None, "me@here", "a reason")
-        noted.at(START - 300).queue_limits.open(QUEUE, resume=True)
-    else:
-        noted.at(START - 500).queue_limits.pause("", None, "me@here", "a reason")
-        noted.at(START - 300).queue_limits.open("", resume=True)
-    told = why(store, then=START - 390)
-    assert told.startswith(f"An occurrence was due at {at(600)}, and did not run: me@here had paused it at {at(500)} (")
-    assert "a reason" in told
+    hold(noted.at(START - 500), subject)
     if subject != "job":
-        assert "paused" not in why(store, then=START - 210)
+        noted.at(START - 300).queue_limits.open(NAMES[subject], resume=True)
+    detail = {"queue": f"queue {QUEUE}: ", "everything": "all: "}.get(subject, "")
+    told = f"An occurrence was due at {at(600)}, and did not run: me@here had paused it at {at(500)} ({detail}a reason)"
+    assert why(store, then=START - 390).startswith(told)
+    assert subject == "job" or "paused" not in why(store, then=START - 210)
 
 
 @pytest.mark.parametrize("until", [None, START + 500])
@@ -500,26 +505,22 @@ def test_a_pause_of_another_queue_or_one_that_was_forgotten_explains_nothing(sto
     assert " had paused it " not in why(store, then=START - 390)
 
 
-@pytest.mark.parametrize("queue", [QUEUE, ""])
-def test_all_shards_were_paused_then(client, prefix, queue):
+@pytest.mark.parametrize("subject", NAMES)
+def test_all_shards_were_paused_then(client, prefix, subject):
     """Only the first one has noted that, and the job is in another one."""
     whole = Redbike(RoundRobin("A"), prefix, client, shards=3).store
     shard, noted = whole.find_shard(JOB), whole.noted_as("me@here")
     assert shard is not whole.shards[0]
     states.timeline(shard)
-    noted.at(START - 500).queue_limits.pause(queue, None, "me@here", "")
-    noted.at(START - 300).queue_limits.open(queue, resume=True)
+    hold(noted.at(START - 500), subject)
+    noted.at(START - 300).queue_limits.open(NAMES[subject], resume=True)
     assert f" did not run: me@here had paused it at {at(500)}" in why(shard, then=START - 390)
 
 
-@pytest.mark.parametrize("subject", ["job", "queue", "everything"])
+@pytest.mark.parametrize("subject", ["job", *NAMES])
 def test_a_pause_that_had_ended_by_itself_explains_nothing(store, subject):
     states.timeline(store)
-    noted = store.noted_as("me@here").at(START - 500)
-    if subject == "job":
-        noted.pauses.pause([JOB], START - 400, "me@here", "a reason")
-    else:
-        noted.queue_limits.pause(QUEUE if subject == "queue" else "", START - 400, "me@here", "a reason")
+    hold(store.noted_as("me@here").at(START - 500), subject, START - 400)
     assert [" had paused it " in why(store, then=then) for then in (599.0, 600.0)] == [True, False]
 
 

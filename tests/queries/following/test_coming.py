@@ -9,11 +9,8 @@ import pytest
 from redbike.queries.counting import QUARTER
 from redbike.queries.following.family import Family, list_due_times
 from redbike.schedule.moments import AWAITED
-from tests.testing.worker import Worker
+from tests.control.test_following import HOUR, START, One
 from tests.verbs import Quiet
-
-START = 1_790_000_000.0 // 86400 * 86400
-HOUR = 3600.0
 
 WORLDS = {
     "cron": {"a": "0 3 * * *", "b": "AFTER:a"},
@@ -25,13 +22,6 @@ WORLDS = {
     "never": {"a": "STOP", "b": "AFTER:a", "c": "AFTER:nobody", "d": "AFTER:e failed", "e": "EVERY:1h", "f": "AFTER:d"},
     "much": {"a": "EVERY:1h", **{f"f{n}": f"AFTER:{'a' if not n else f'f{n - 1}'}" for n in range(8)}},
 }
-
-
-class One(Worker):
-    """Works all jobs in one queue."""
-
-    def queue_for(self, jobid):
-        return "work-A"
 
 
 def make(redbike, world, **settings):
@@ -52,6 +42,12 @@ def check(bike, hours):
     return agenda
 
 
+def hold(bike, of, jobid="a:A", **when):
+    """Pause a job, the queue A or everything."""
+    verbs = {"job": partial(bike.pause, jobid), "queue": partial(bike.pause_queue, "A"), "everything": bike.pause_all}
+    verbs[of](**when)
+
+
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 def test_the_agenda_of_a_day_is_what_runs(redbike, world):
     check(make(redbike, world), 1 if world is WORLDS["a period of seconds"] else 31)
@@ -65,25 +61,22 @@ def test_one_goes_on_from_what_has_ended(redbike):
     check(bike, 24)
 
 
-@pytest.mark.parametrize("jobid", ["a", "b", "c"])
-def test_a_pause_that_ends_by_itself_is_known(redbike, jobid):
-    bike = make(redbike, {"a": "EVERY:1h@0", "b": "AFTER:a", "c": "AFTER:b"})
-    bike.pause(jobid, until=START + 5.25 * HOUR)
+CHAIN = {"a": "EVERY:1h@0", "b": "AFTER:a", "c": "AFTER:b"}
+ENDS = START + 5.25 * HOUR
+PAUSES = {
+    "of the first": lambda bike: bike.pause("a", until=ENDS),
+    "of the second": lambda bike: bike.pause("b", until=ENDS),
+    "of the last": lambda bike: bike.pause("c", until=ENDS),
+    "of one that waited before": lambda bike: (bike.run("b"), bike.dispatch_due(), bike.pause("b", until=ENDS)),
+    "of one that has to be resumed": lambda bike: bike.pause("b"),
+}
+
+
+@pytest.mark.parametrize("pause", PAUSES.values(), ids=PAUSES)
+def test_the_agenda_knows_what_comes_of_a_pause(redbike, pause):
+    bike = make(redbike, CHAIN)
+    pause(bike)
     check(bike, 12)
-
-
-def test_what_waited_before_a_pause_that_ends_by_itself_runs_besides_what_comes_in_it(redbike):
-    bike = make(redbike, {"a": "EVERY:1h@0", "b": "AFTER:a", "c": "AFTER:b"})
-    bike.run("b")
-    bike.dispatch_due()
-    bike.pause("b", until=START + 5.25 * HOUR)
-    check(bike, 12)
-
-
-def test_who_has_to_be_resumed_makes_nothing_due(redbike):
-    bike = make(redbike, {"a": "EVERY:1h@0", "b": "AFTER:a", "c": "AFTER:b"})
-    bike.pause("b")
-    assert check(bike, 12).runs == 11
 
 
 def test_those_that_are_named_know_parents_that_are_not(redbike):
@@ -91,6 +84,14 @@ def test_those_that_are_named_know_parents_that_are_not(redbike):
     assert bike.agenda("c").runs == 1
     assert [plan.share.schedule for plan in bike.agenda("c", "d").plans] == ["AFTER:a,b", "AFTER:c,a"]
     assert bike.agenda("c", queue="B").runs == 0
+
+
+def test_what_follows_a_group_comes_with_the_last_of_its_jobs(redbike):
+    bike = redbike(One(), now=START)
+    jobs = [("one", f"AT:{START + HOUR}"), ("two", "EVERY:5h@0"), ("three", "AFTER:one")]
+    bike.group("g", jobs, then="report")
+    bike.set("last", "AFTER:report")
+    check(bike, 24)
 
 
 def test_what_runs_now_makes_its_followers_due(redbike):
@@ -140,7 +141,7 @@ def test_the_due_times_that_next_lists_are_those_that_run(redbike, world):
 
 @pytest.mark.parametrize(("catchup", "jobid"), [("last", "a"), ("none", "b"), ("last", "c"), ("none", "c")])
 def test_what_a_blackout_holds_makes_followers_due_when_it_is_over(redbike, catchup, jobid):
-    bike = make(redbike, {"a": "EVERY:1h@0", "b": "AFTER:a", "c": "AFTER:b"}, catchup=catchup)
+    bike = make(redbike, CHAIN, catchup=catchup)
     bike.pause(jobid, every="30 2 * * *", lasting="3h")
     check(bike, 30)
 
@@ -153,8 +154,7 @@ def test_followers_know_what_a_blackout_leaves_of_their_parents(redbike, options
     bike.set("a:A", schedule, **options)
     for jobid, parent in (("b:B", "a:A"), ("c:B", "b:B")):
         bike.set(jobid, f"AFTER:{parent}")
-    pause = {"job": partial(bike.pause, "a:A"), "queue": partial(bike.pause_queue, "A"), "everything": bike.pause_all}
-    pause[of](every="0 * * * *", lasting="25m")
+    hold(bike, of, every="0 * * * *", lasting="25m")
     bike.run_due(START + asked * 60)
     check(bike, 3)
 
@@ -164,8 +164,7 @@ def test_followers_know_what_a_blackout_leaves_of_their_parents(redbike, options
 def test_what_is_just_as_old_as_it_may_be_when_a_blackout_ends_is_counted_as_it_runs(redbike, option, catchup, of):
     bike = redbike(Quiet("A"), now=START, catchup=catchup)
     bike.set("a:A", "*/10 * * * *", **{option: "5m"})
-    pause = {"job": partial(bike.pause, "a:A"), "queue": partial(bike.pause_queue, "A"), "everything": bike.pause_all}
-    pause[of](every="0 * * * *", lasting="25m")
+    hold(bike, of, every="0 * * * *", lasting="25m")
     check(bike, 3)
 
 
@@ -234,10 +233,10 @@ def test_the_agenda_knows_what_a_blackout_of_a_follower_leaves(redbike, every, l
     check(bike, 12)
 
 
-@pytest.mark.parametrize("hold", ["nothing", "job", "queue"])
+@pytest.mark.parametrize("of", ["", "job", "queue"])
 @pytest.mark.parametrize("catchup", ["last", "all", "none"])
 @pytest.mark.parametrize("backoff", ["10m", "2h30m"])
-def test_the_agenda_knows_what_comes_due_until_a_further_try(redbike, backoff, catchup, hold):
+def test_the_agenda_knows_what_comes_due_until_a_further_try(redbike, backoff, catchup, of):
     tries = iter([OSError("it broke")])
 
     def work(run):
@@ -248,8 +247,7 @@ def test_the_agenda_knows_what_comes_due_until_a_further_try(redbike, backoff, c
     bike.set("a", "0 * * * *", on_error="retry", retries=3, backoff=backoff, catchup=catchup)
     bike.set("b", "AFTER:a")
     bike.run_due(START + HOUR, reraise=False)
-    pause = {"job": partial(bike.pause, "a"), "queue": partial(bike.pause_queue, "A")}
-    if hold in pause:
-        pause[hold](every="10 1 * * *", lasting="3h")
+    if of:
+        hold(bike, of, "a", every="10 1 * * *", lasting="3h")
     assert bike.agenda("a", hours=6).runs + bike.agenda("b", hours=6).runs == bike.agenda(hours=6).runs
     check(bike, 12)

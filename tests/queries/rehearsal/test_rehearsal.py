@@ -384,10 +384,10 @@ class TestWhole:
         found = rehearse(bike, "run")
         assert (found.wrong, found.without.runs, found.changed.runs) == (1, 0, 0)
 
-    def test_nothing_is_changed(self, bike, client):
+    def test_nothing_is_changed(self, bike):
         bike.set("a:A", TEN, catchup="all")
         live(bike, "pause 3600")
-        with untouched(client):
+        with untouched(bike.client):
             for action in ACTIONS:
                 rehearse(bike, action, ["a:A", "new:A"], schedule=HOUR, until=bike.now + 60)
 
