@@ -173,6 +173,11 @@ def test_followers_are_counted_with_their_parents(redbike):
     assert found.changed.runs == 0
 
 
+def test_a_bad_schedule_is_refused(redbike):
+    with pytest.raises(BadSchedule, match="a job id is missing"):
+        rehearse(make(redbike), "set", ["a"], schedule="AFTER:")
+
+
 @pytest.mark.parametrize("length", [0, 80, 150])
 def test_a_job_that_would_wait_for_itself_is_refused_as_by_set(redbike, caplog, length):
     bike = redbike(One(), now=START)
