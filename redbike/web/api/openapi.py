@@ -7,7 +7,7 @@ from typing import Any
 from redbike.text import __version__
 from redbike.web.api.problems import KIND
 from redbike.web.api.routes import PATTERN, ROUTES, Given, Route
-from redbike.web.api.schemas import SCHEMAS, TEXT, Schema, refer
+from redbike.web.api.schemas import SCHEMAS, TEXT, Schema, describe_list, refer
 from redbike.web.stream import BEAT
 
 OPENAPI, EVENTS = ["openapi.json"], ["events"]  # paths that are no routes: the one needs no role, the other never ends
@@ -66,7 +66,7 @@ def _list_query(query: Iterable[Given]) -> list[Schema]:
         {
             "name": each.name,
             "in": "query",
-            "schema": {"type": "array", "items": each.schema} if each.may_repeat else each.schema,
+            "schema": describe_list(each.schema) if each.may_repeat else each.schema,
             "description": each.text,
         }
         for each in query

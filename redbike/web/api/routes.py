@@ -1,15 +1,17 @@
 """The table of the API: each line is a method and a path, what it takes and gives, and the role that it needs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from redbike.queries.forecast import MOST_HOURS
 from redbike.store.tokens import Role
 from redbike.web.api import jobs, lists, queues
 from redbike.web.api.calls import LIMIT, MOST, Answer, Call
-from redbike.web.api.schemas import ANYTHING, COUNT, FLAG, NUMBER, SAID_TIME, TEXT, Body, Schema, refer
+from redbike.web.api.schemas import ANYTHING, COUNT, FLAG, NUMBER, SAID_TIME, TEXT, Body, Schema, or_null, refer
 
 PREFIX = "/api"
+
+Handle = Callable[[Call], Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,10 @@ class Route:
     method: str
     path: str  # below `PREFIX`; {id} and {name} are whole segments
     role: Role
-    handle: Callable[[Call], Answer]
+    handle: Handle
     summary: str
     reply: str = ""  # the name of the schema; "" for none
-    query: tuple[Given, ...] = ()
+    query: Sequence[Given] = ()
     body: Body | None = None
     is_whole: bool = False
     may_create: bool = False
@@ -42,17 +44,13 @@ class Route:
         """Its name in the document, such as ``run_job``."""
         return self.handle.__name__
 
-    @property
-    def segments(self) -> list[str]:
-        """The parts of its path."""
-        return self.path.split("/")[1:]
-
 
 PATTERN = Given(
     "pattern", TEXT, "Only jobs with these ids, or matching these patterns of `*`, `?` and `[…]`", may_repeat=True
 )
 TAG = Given("tag", TEXT, "Only jobs with this tag, or one of several", may_repeat=True)
 QUEUE = Given("queue", TEXT, "Only jobs of this queue")
+STATUS = Given("status", TEXT, "TML, ENQ, WRK, STP, DIE or BAD")
 PAGE = (
     Given("limit", COUNT | {"minimum": 1, "maximum": MOST}, f"The most rows; the default is {LIMIT}"),
     Given("cursor", TEXT, "The cursor that came with the page before"),
@@ -67,15 +65,13 @@ CHANGES = (
 )
 COUNT_OF_NEXT = Given("count", COUNT | {"minimum": 1, "maximum": jobs.MOST_COUNT}, "How many due times")
 AFTER = Given("after", TEXT, "The instant after which they are")
+AT = Given("at", TEXT, "An instant that is past")
 HOURS = Given("hours", COUNT | {"minimum": 1, "maximum": MOST_HOURS}, "How many hours to look ahead")
 
 SET = Body(
     {
         "schedule": (TEXT, "The schedule, as `redbike set` takes it"),
-        "tz": (
-            {"anyOf": [TEXT, {"type": "null"}]},
-            "The zone of times without a zone; the default is that of the settings",
-        ),
+        "tz": (or_null(TEXT), "The zone of times without a zone; the default is that of the settings"),
         "after": (SAID_TIME, "The instant from which occurrences count"),
         "options": (refer("Options"), "Options that are not given do not change; null resets one"),
         "data": (ANYTHING, "Any JSON, for the worker; without it the data do not change; null removes them"),
@@ -91,134 +87,60 @@ PAUSE = Body(
     }
 )
 RESUME = Body({"every": (FLAG, "Also end the blackout that `every` has set, for good")})
-NOTHING = Body()
 LIMITS = Body(
     {
-        "at_once": ({"anyOf": [COUNT, {"type": "null"}]}, "How many of its jobs may run at once; null for any number"),
-        "rate": (
-            {"anyOf": [TEXT, {"type": "null"}]},
-            "How many may begin in a time, such as 100/m; null for any number",
-        ),
+        "at_once": (or_null(COUNT), "How many of its jobs may run at once; null for any number"),
+        "rate": (or_null(TEXT), "How many may begin in a time, such as 100/m; null for any number"),
     }
 )
+FAILING = "Jobs that have failed and not succeeded since"
+
+
+def _get(
+    path: str, handle: Handle, summary: str, reply: str, query: Sequence[Given] = (), is_whole: bool = False
+) -> Route:
+    return Route("GET", path, "read", handle, summary, reply, query, is_whole=is_whole)
+
+
+def _post(path: str, role: Role, handle: Handle, summary: str, reply: str = "", body: Body | None = None) -> Route:
+    """Return what steers: a job, or else it is about more than jobs."""
+    is_whole = not path.startswith("/jobs/{id}/")
+    return Route("POST", path, role, handle, summary, reply, body=body or Body(), is_whole=is_whole)
+
 
 ROUTES = (
-    Route(
-        "GET",
-        "/jobs",
-        "read",
-        lists.list_jobs,
-        "Jobs, in no order",
-        "JobPage",
-        (PATTERN, TAG, QUEUE, Given("status", TEXT, "TML, ENQ, WRK, STP, DIE or BAD"), *FLAGS, *PAGE),
-    ),
-    Route("GET", "/jobs/{id}", "read", jobs.tell_job, "All about a job, as `redbike tell`", "JobDetails"),
+    _get("/jobs", lists.list_jobs, "Jobs, in no order", "JobPage", (PATTERN, TAG, QUEUE, STATUS, *FLAGS, *PAGE)),
+    _get("/jobs/{id}", jobs.tell_job, "All about a job, as `redbike tell`", "JobDetails"),
     Route("PUT", "/jobs/{id}", "write", jobs.set_job, "Set a job", "JobSet", body=SET, may_create=True),
     Route("DELETE", "/jobs/{id}", "write", jobs.unset_job, "Unset a job: remove it, with its options and data", "Done"),
-    Route(
-        "GET",
-        "/jobs/{id}/runs",
-        "read",
-        lists.list_runs_of_job,
-        "The ended runs of a job",
-        "RunPage",
-        (FAILED, SINCE, *PAGE),
-    ),
-    Route("GET", "/jobs/{id}/next", "read", jobs.list_next, "When a job runs next", "Next", (COUNT_OF_NEXT, AFTER)),
-    Route(
-        "GET",
-        "/jobs/{id}/why",
-        "read",
-        jobs.explain_job,
-        "Why a job does not run",
-        "Why",
-        (Given("at", TEXT, "An instant that is past"),),
-    ),
-    Route("POST", "/jobs/{id}/run", "operate", jobs.run_job, "Run a job once now", "Done", body=NOTHING),
-    Route("POST", "/jobs/{id}/cancel", "operate", jobs.cancel_job, "Cancel what waits or runs", "Done", body=NOTHING),
-    Route("POST", "/jobs/{id}/pause", "operate", jobs.pause_job, "Pause a job", "Done", body=PAUSE),
-    Route("POST", "/jobs/{id}/resume", "operate", jobs.resume_job, "Resume a job", "Done", body=RESUME),
-    Route(
-        "GET",
-        "/runs",
-        "read",
-        lists.list_runs,
-        "Ended runs, the newest first",
-        "RunPage",
-        (PATTERN, TAG, FAILED, SINCE, *PAGE),
-    ),
-    Route(
-        "GET",
-        "/failures",
-        "read",
-        lists.list_failures,
-        "Jobs that have failed and not succeeded since",
-        "FailurePage",
-        (PATTERN, TAG, *PAGE),
-    ),
-    Route("GET", "/queues", "read", lists.list_queues, "All queues", "QueuePage", PAGE),
-    Route("GET", "/queues/{name}", "read", lists.show_queue, "A queue", "Queue"),
-    Route(
-        "POST",
-        "/queues/{name}/pause",
-        "operate",
-        queues.pause_queue,
-        "Pause a queue",
-        "QueueDone",
-        body=PAUSE,
-        is_whole=True,
-    ),
-    Route(
-        "POST",
-        "/queues/{name}/resume",
-        "operate",
-        queues.resume_queue,
-        "Resume a queue",
-        "QueueDone",
-        body=RESUME,
-        is_whole=True,
-    ),
-    Route(
-        "POST",
-        "/queues/{name}/limit",
-        "write",
-        queues.limit_queue,
-        "Limit a queue",
-        "QueueLimits",
-        body=LIMITS,
-        is_whole=True,
-    ),
-    Route("POST", "/pause", "operate", queues.pause_all, "Pause everything", "QueueDone", body=PAUSE, is_whole=True),
-    Route(
-        "POST", "/resume", "operate", queues.resume_all, "Resume everything", "QueueDone", body=RESUME, is_whole=True
-    ),
-    Route("POST", "/halt", "write", queues.halt, "Stop all dispatchers and workers", body=NOTHING, is_whole=True),
-    Route("GET", "/workers", "read", lists.list_workers, "Dispatchers and workers", "WorkerPage", PAGE),
-    Route(
-        "GET",
-        "/agenda",
-        "read",
-        lists.list_agenda,
-        "What will run, and when",
-        "AgendaRowPage",
-        (PATTERN, TAG, HOURS, AFTER, *PAGE),
-    ),
-    Route(
-        "GET",
-        "/log",
-        "read",
-        lists.list_log,
-        "What people have changed",
-        "LogEntryPage",
-        (PATTERN, *CHANGES, *PAGE),
-    ),
-    Route("GET", "/health", "read", lists.show_health, "Whether all is well", "Health", (PATTERN,), is_whole=True),
+    _get("/jobs/{id}/runs", lists.list_runs_of_job, "The ended runs of a job", "RunPage", (FAILED, SINCE, *PAGE)),
+    _get("/jobs/{id}/next", jobs.list_next, "When a job runs next", "Next", (COUNT_OF_NEXT, AFTER)),
+    _get("/jobs/{id}/why", jobs.explain_job, "Why a job does not run", "Why", (AT,)),
+    _post("/jobs/{id}/run", "operate", jobs.run_job, "Run a job once now", "Done"),
+    _post("/jobs/{id}/cancel", "operate", jobs.cancel_job, "Cancel what waits or runs", "Done"),
+    _post("/jobs/{id}/pause", "operate", jobs.pause_job, "Pause a job", "Done", PAUSE),
+    _post("/jobs/{id}/resume", "operate", jobs.resume_job, "Resume a job", "Done", RESUME),
+    _get("/runs", lists.list_runs, "Ended runs, the newest first", "RunPage", (PATTERN, TAG, FAILED, SINCE, *PAGE)),
+    _get("/failures", lists.list_failures, FAILING, "FailurePage", (PATTERN, TAG, *PAGE)),
+    _get("/queues", lists.list_queues, "All queues", "QueuePage", PAGE),
+    _get("/queues/{name}", lists.show_queue, "A queue", "Queue"),
+    _post("/queues/{name}/pause", "operate", queues.pause_queue, "Pause a queue", "QueueDone", PAUSE),
+    _post("/queues/{name}/resume", "operate", queues.resume_queue, "Resume a queue", "QueueDone", RESUME),
+    _post("/queues/{name}/limit", "write", queues.limit_queue, "Limit a queue", "QueueLimits", LIMITS),
+    _post("/pause", "operate", queues.pause_all, "Pause everything", "QueueDone", PAUSE),
+    _post("/resume", "operate", queues.resume_all, "Resume everything", "QueueDone", RESUME),
+    _post("/halt", "write", queues.halt, "Stop all dispatchers and workers"),
+    _get("/workers", lists.list_workers, "Dispatchers and workers", "WorkerPage", PAGE),
+    _get("/agenda", lists.list_agenda, "What will run, and when", "AgendaRowPage", (PATTERN, TAG, HOURS, AFTER, *PAGE)),
+    _get("/log", lists.list_log, "What people have changed", "LogEntryPage", (PATTERN, *CHANGES, *PAGE)),
+    _get("/health", lists.show_health, "Whether all is well", "Health", (PATTERN,), is_whole=True),
 )
 
 
 def match(path: list[str]) -> Iterator[tuple[Route, dict[str, str]]]:
     """Yield the routes of a path, of any method, each with what stands for {id} and {name}."""
     for route in ROUTES:
-        pairs = list(zip(route.segments, path, strict=False))
-        if len(route.segments) == len(path) and all(own == given or own[0] == "{" for own, given in pairs):
+        segments = route.path.split("/")[1:]
+        pairs = list(zip(segments, path, strict=False))
+        if len(segments) == len(path) and all(own == given or own[0] == "{" for own, given in pairs):
             yield route, {own[1:-1]: given for own, given in pairs if own[0] == "{"}

@@ -57,7 +57,7 @@ def describe_type(kind: Any) -> Schema:
     if origin is Literal:
         return {"type": "string", "enum": list(given)}
     if origin in (list, tuple):
-        return {"type": "array", "items": describe_type(given[0])}
+        return describe_list(describe_type(given[0]))
     if origin is dict:
         return {"type": "object", "additionalProperties": describe_type(given[1])}
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -90,6 +90,11 @@ def describe_option(option: Parameter) -> Schema:
     return {"anyOf": [*kinds, {"type": "null"}], "description": option.help}
 
 
+def describe_list(items: Schema, text: str = "") -> Schema:
+    """Return the schema of an array, which `text` describes."""
+    return {"type": "array", "items": items} | ({"description": text} if text else {})
+
+
 def describe_members(**members: Schema) -> Schema:
     """Return the schema of an object that has all these members."""
     return {"type": "object", "properties": members, "required": list(members)}
@@ -100,33 +105,34 @@ def refer(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+def or_null(schema: Schema) -> Schema:
+    """Return the schema of such a value, or of null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def may_have(schema: Schema, **members: Schema) -> Schema:
+    """Return the schema of such an object that may have these members, too."""
+    return {**schema, "properties": schema["properties"] | members}
+
+
 def describe_page(name: str) -> Schema:
     """Return the schema of a page of a list."""
-    cursor = {
-        "anyOf": [TEXT, {"type": "null"}],
-        "description": "The cursor of the next page; null if this is the last one",
-    }
-    found = describe_members(items={"type": "array", "items": refer(name)}, cursor=cursor)
-    found["properties"]["missing"] = {
-        "type": "array",
-        "items": TEXT,
-        "description": "The shards that do not answer: nothing of them is in the list; its last page names all",
-    }
-    return found
+    cursor = or_null(TEXT) | {"description": "The cursor of the next page; null if this is the last one"}
+    text = "The shards that do not answer: nothing of them is in the list; its last page names all"
+    page = describe_members(items=describe_list(refer(name)), cursor=cursor)
+    return may_have(page, missing=describe_list(TEXT, text))
 
 
-def describe_with_warnings(schema: Schema) -> Schema:
-    """Return the schema of what has such an object, and may have warnings."""
+def may_warn(schema: Schema) -> Schema:
+    """Return the schema of such an object that may have warnings."""
     text = "What you should know of this, such as why nothing will run; missing without such a thing"
-    warnings = {"type": "array", "items": TEXT, "description": text}
-    return {**schema, "properties": {**schema["properties"], "warnings": warnings}}
+    return may_have(schema, warnings=describe_list(TEXT, text))
 
 
 def _describe_done() -> Schema:
     found = describe_rows(Steered, Steered._fields)
     text = "What became of each of the jobs, for a job for every host; missing otherwise"
-    jobs = {"type": "array", "items": found, "description": text}
-    return {**found, "properties": {**found["properties"], "jobs": jobs}}
+    return may_have(found, jobs=describe_list(found, text))
 
 
 def _describe_details() -> Schema:
@@ -134,62 +140,35 @@ def _describe_details() -> Schema:
     return {**found, "properties": {"jobid": TEXT, **found["properties"]}, "required": ["jobid", *found["required"]]}
 
 
-def _describe_run() -> Schema:
-    found = describe_rows(PastRun, PAST_RUNS)
-    more: Schema = {"result": ANYTHING, "result_error": TEXT}
-    return {**found, "properties": {**found["properties"], **more}}
-
-
-def _describe_failure() -> Schema:
-    shown = describe_rows(Failure, Failure._fields)
-    return {**shown, "required": ["jobid", "failed", "error"]}
-
-
+HELD = "Those of them at which the job, its queue or everything is paused; missing if none is"
 ROWS = {
     "Job": describe_rows(Job, JOBS),
-    "Run": _describe_run(),
-    "Failure": _describe_failure(),
+    "Run": may_have(describe_rows(PastRun, PAST_RUNS), result=ANYTHING, result_error=TEXT),
+    "Failure": {**describe_rows(Failure, Failure._fields), "required": ["jobid", "failed", "error"]},
     "Queue": describe_rows(Queue, QUEUES),
     "Worker": describe_rows(Process, WORKERS),
     "LogEntry": describe_rows(LogEntry, LOG),
-    "AgendaRow": describe_members(
-        **{"from": TIME, "queue": TEXT, "runs": COUNT, "jobs": {"type": "array", "items": TEXT}}
-    ),
+    "AgendaRow": describe_members(**{"from": TIME}, queue=TEXT, runs=COUNT, jobs=describe_list(TEXT)),
 }
 SCHEMAS: dict[str, Schema] = {
     **ROWS,
     **{f"{name}Page": describe_page(name) for name in ROWS},
     "JobDetails": _describe_details(),
     # If it cannot be read then, no more is known than that it is set.
-    "JobSet": {**describe_with_warnings(_describe_details()), "required": ["jobid"]},
+    "JobSet": {**may_warn(_describe_details()), "required": ["jobid"]},
     "Event": describe_rows(Line, [each.name for each in fields(Line)]),
-    "Done": describe_with_warnings(_describe_done()),
-    "QueueDone": describe_with_warnings(describe_members(queue=TEXT, word=TEXT)),
-    "QueueLimits": describe_with_warnings(
-        describe_members(
-            queue=TEXT, at_once={"anyOf": [COUNT, {"type": "null"}]}, rate={"anyOf": [TEXT, {"type": "null"}]}
-        )
-    ),
-    "Next": {
-        **describe_members(
-            jobid=TEXT,
-            items={"type": "array", "items": TIME},
-            held={
-                "type": "array",
-                "items": TIME,
-                "description": "Those of them at which the job, its queue or everything is paused; missing if none is",
-            },
-        ),
-        "required": ["jobid", "items"],
-    },
+    "Done": may_warn(_describe_done()),
+    "QueueDone": may_warn(describe_members(queue=TEXT, word=TEXT)),
+    "QueueLimits": may_warn(describe_members(queue=TEXT, at_once=or_null(COUNT), rate=or_null(TEXT))),
+    "Next": may_have(describe_members(jobid=TEXT, items=describe_list(TIME)), held=describe_list(TIME, HELD)),
     "Why": describe_members(jobid=TEXT, why=TEXT),
     "Health": describe_members(
         is_well=FLAG,
         line=TEXT,
-        problems={"type": "array", "items": TEXT},
+        problems=describe_list(TEXT),
         metrics={"type": "object", "additionalProperties": NUMBER},
-        paused={"type": "array", "items": TEXT},
-        topics={"type": "array", "items": TEXT},
+        paused=describe_list(TEXT),
+        topics=describe_list(TEXT),
     ),
     "Problem": describe_members(type=TEXT, title=TEXT, status=COUNT, detail=TEXT),
     "Options": {
