@@ -56,11 +56,11 @@ class QueueController:
         With `every` and `lasting`, pause it for so long at each time of a schedule, see `pause`. Then return False if
         that takes the place of another blackout.
         """
-        return self._pause(self.find_held(queue), until, reason, every, lasting)
+        return self.pause(self.find_held(queue), until, reason, every, lasting)
 
     def resume_queue(self, queue: str, *, every: bool = False) -> bool:
         """Resume a queue. Return False if it was not paused. With `every`, end its blackout, or return False."""
-        return self._resume(self.find_queue(queue), every)
+        return self.resume(self.find_queue(queue), every)
 
     def pause_all(
         self, until: InstantLike | None = None, reason: str = "", *,
@@ -70,26 +70,14 @@ class QueueController:
 
         With `every` and `lasting`, pause it for so long at each time of a schedule, as `pause_queue` does.
         """
-        return self._pause("", until, reason, every, lasting)
+        return self.pause("", until, reason, every, lasting)
 
     def resume_all(self, *, every: bool = False) -> bool:
         """Resume everything, but not what was paused by itself. Return False if it was not paused.
 
         With `every`, end the blackout of everything, or return False.
         """
-        return self._resume("", every)
-
-    def _pause(
-        self, name: str, until: InstantLike | None, reason: str, every: ScheduleLike | None, lasting: object
-    ) -> bool:
-        check_together(until, every, lasting)
-        if every is None:
-            return self.pause(name, read_instant("until", until), reason)
-        blackout = make_blackout(self.store, every, lasting, reason, self._settings.timezone)
-        return self.set_blackout(name, blackout)
-
-    def _resume(self, name: str, every: bool) -> bool:
-        return self.end_blackout(name) if every else self.resume(name)
+        return self.resume("", every)
 
     def set_blackout(self, name: str, blackout: Blackout) -> bool:
         """Pause the queue of this full name, or everything, again and again; whether no other blackout had to go."""
@@ -99,17 +87,20 @@ class QueueController:
         """End the blackout of the queue of this full name, or of everything; whether there was one."""
         return end_blackout(self.store, [f"{OF_QUEUE}{name}"], self._settings) == ["ended"]
 
-    def pause(self, name: str, until: float | None = None, reason: str = "") -> bool:
-        """Pause the queue of this full name, or everything: "". Return False if it was paused: then nothing changes.
+    def pause(
+        self, name: str, until: InstantLike | None = None, reason: str = "",
+        every: ScheduleLike | None = None, lasting: object = None
+    ) -> bool:  # fmt: skip
+        """`pause_queue` of the queue of this full name, or of everything: "". Raise `BadConfig` for what is wrong."""
+        check_together(until, every, lasting)
+        if every is not None:
+            return self.set_blackout(name, make_blackout(self.store, every, lasting, reason, self._settings.timezone))
+        instant = check_until(read_instant("until", until), self.store.timeline.read_clock())
+        return self.store.queue_limits.pause(name, instant, self.store.who or name_operator(), check_reason(reason))
 
-        `until` (epoch seconds) is when it goes on by itself. Raise `BadConfig` if that is past, or for a bad reason.
-        """
-        check_until(until, self.store.timeline.read_clock())
-        return self.store.queue_limits.pause(name, until, self.store.who or name_operator(), check_reason(reason))
-
-    def resume(self, name: str) -> bool:
-        """End the pause of the queue of this full name, or of everything: "". Return False if it was not paused."""
-        return self.store.queue_limits.open(name, resume=True)
+    def resume(self, name: str, every: bool = False) -> bool:
+        """`resume_queue` of the queue of this full name, or of everything: ""."""
+        return self.end_blackout(name) if every else self.store.queue_limits.open(name, resume=True)
 
     def limit(self, queue: str, **limits: Unpack[Limits]) -> QueueLimits:
         """Limit a queue, for all workers: ``at_once=5``, ``rate="100/m"``; None takes a limit back.

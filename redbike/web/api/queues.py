@@ -1,5 +1,6 @@
 """The verbs of the API for queues and for everything: pause, resume, limit, halt."""
 
+from collections.abc import Callable
 from typing import Any
 
 from redbike.config.limits import LIMITS, Limits
@@ -10,31 +11,22 @@ from redbike.web.api.jobs import add_warnings, read_every, read_pause
 
 def pause_queue(call: Call) -> Answer:
     """Pause a queue."""
-    given, (until, reason, every, lasting) = call.params["name"], read_pause(call)
-    name = call.steerer.queues.find_queue(given)
-    done = call.steerer.queues.pause_queue(given, until, reason, every=every, lasting=lasting)
-    return _answer(call, _name_pause(done, every), name)
+    return _pause(call)
 
 
 def resume_queue(call: Call) -> Answer:
     """Resume a queue."""
-    given, every = call.params["name"], read_every(call)
-    name = call.steerer.queues.find_queue(given)
-    done = call.steerer.queues.resume_queue(given, every=every)
-    return _answer(call, _name_resume(done, every), name)
+    return _resume(call)
 
 
 def pause_all(call: Call) -> Answer:
     """Pause everything."""
-    until, reason, every, lasting = read_pause(call)
-    done = call.steerer.queues.pause_all(until, reason, every=every, lasting=lasting)
-    return _answer(call, _name_pause(done, every))
+    return _pause(call)
 
 
 def resume_all(call: Call) -> Answer:
     """Resume everything."""
-    every = read_every(call)
-    return _answer(call, _name_resume(call.steerer.queues.resume_all(every=every), every))
+    return _resume(call)
 
 
 def limit_queue(call: Call) -> Answer:
@@ -42,9 +34,7 @@ def limit_queue(call: Call) -> Answer:
     given: Any = {name: call.body[name] for name in LIMITS if name in call.body}
     limits: Limits = given
     found = call.steerer.queues.limit(call.params["name"], **limits)
-    call.site.drop_seen()
-    limits_now = {"queue": found.queue, "at_once": found.at_once, "rate": found.rate}
-    return Answer(add_warnings(limits_now, _list_remarks(call, found.queue)))
+    return _answer(call, {"queue": found.queue, "at_once": found.at_once, "rate": found.rate})
 
 
 def halt(call: Call) -> Answer:
@@ -53,21 +43,28 @@ def halt(call: Call) -> Answer:
     return Answer(status=204)
 
 
-def _name_pause(done: bool, every: str | None) -> str:
-    if every is None:
-        return "paused" if done else "unchanged"
-    return "set" if done else "replaced"
+def _pause(call: Call) -> Answer:
+    until, reason, every, lasting = read_pause(call)
+    name = _find(call, call.steerer.queues.find_held)
+    done = call.steerer.queues.pause(name, until, reason, every, lasting)
+    words = {True: "paused", False: "unchanged"} if every is None else {True: "set", False: "replaced"}
+    return _answer(call, {"queue": name, "word": words[done]})
 
 
-def _name_resume(done: bool, every: bool) -> str:
-    return ("ended" if every else "resumed") if done else "unchanged"
+def _resume(call: Call) -> Answer:
+    every = read_every(call)
+    name = _find(call, call.steerer.queues.find_queue)
+    done = call.steerer.queues.resume(name, every)
+    return _answer(call, {"queue": name, "word": ("ended" if every else "resumed") if done else "unchanged"})
 
 
-def _answer(call: Call, word: str, name: str = "") -> Answer:
+def _find(call: Call, find: Callable[[str], str]) -> str:
+    """Return the full name of the queue that the path names; "" for everything."""
+    return find(call.params["name"]) if "name" in call.params else ""
+
+
+def _answer(call: Call, found: dict[str, Any]) -> Answer:
     # By now something is done: nothing may turn that into an error.
     call.site.drop_seen()
-    return Answer(add_warnings({"queue": name, "word": word}, _list_remarks(call, name)))
-
-
-def _list_remarks(call: Call, name: str) -> list[str]:
-    return [f"the queue {name!r} was never used"] if is_unused(call.steerer.store, name) else []
+    is_of_unused = is_unused(call.steerer.store, found["queue"])
+    return Answer(add_warnings(found, [f"the queue {found['queue']!r} was never used"] if is_of_unused else []))
