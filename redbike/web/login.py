@@ -7,7 +7,8 @@
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
@@ -20,7 +21,7 @@ from redbike.errors import RedbikeError
 from redbike.web.guard import CHALLENGE, Guard
 from redbike.web.keys import AGE, BROWSER, is_browser, make_browser
 from redbike.web.permits import Permit, Refusal, explain_role
-from redbike.web.requests import count_bytes, count_depth, get_path, is_own_origin, read_cookies
+from redbike.web.requests import count_bytes, count_depth, get_path, is_own_origin, name_place, read_cookies
 
 log = logging.getLogger("redbike")
 
@@ -47,6 +48,7 @@ FOR_SOME = "this token permits only some jobs, and this page shows all: use it w
 
 Failure = Callable[[Scope], Response]  # from a request, for which no answer could be made
 Problem = Callable[[Scope, RedbikeError], Response]  # the same, with the reason
+Answer = Callable[[], Awaitable[ASGIApp]]
 
 
 class Login:
@@ -67,30 +69,18 @@ class Login:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        browser, cookie = next(filter(is_browser, read_cookies(headers, BROWSER)), ""), ""
+        browser = next(filter(is_browser, read_cookies(headers, BROWSER)), "")
         scope["state"] = {**scope.get("state", {}), "browser": browser, "permit": Permit()}
-        is_begun = False
+        cookies = list[str]()
+        answer, fail = partial(self._answer, scope, headers, cookies), partial(self._fail, scope)
+        await send_answer(scope, receive, send, answer, fail, "a page could not be shown", cookies)
 
-        async def answer(message: Message) -> None:
-            nonlocal is_begun
-            if message["type"] == "http.response.start":
-                is_begun = True
-                complete(MutableHeaders(scope=message), cookie)
-            await send(message)
-
-        try:
-            refusal = await self._refuse(scope, headers)
-            if not (browser or refusal or is_asset(scope)):
-                scope["state"]["browser"] = make_browser()
-                cookie = make_cookie(scope, BROWSER, scope["state"]["browser"])
-            await (refusal or self._app)(scope, receive, answer)
-        except ClientDisconnect:
-            return
-        except Exception:
-            # Not its URL, which may name jobs.
-            log.exception("a page could not be shown")
-            if not is_begun:
-                await self._fail(scope)(scope, receive, answer)
+    async def _answer(self, scope: Scope, headers: Headers, cookies: list[str]) -> ASGIApp:
+        refusal = await self._refuse(scope, headers)
+        if not (scope["state"]["browser"] or refusal or is_asset(scope)):
+            scope["state"]["browser"] = make_browser()
+            cookies.append(make_cookie(scope, BROWSER, scope["state"]["browser"]))
+        return refusal or self._app
 
     async def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
         """Return the answer to a request that may not pass; None for one that may."""
@@ -118,7 +108,7 @@ class Login:
         if isinstance(found, Refusal):
             return say(found.status, found.text, found.headers)
         if found is None:
-            return LoginRedirect(scope)
+            return lead_to_login(scope)
         if found.jobs:
             return say(403, FOR_SOME)
         scope["state"]["permit"] = found
@@ -138,16 +128,13 @@ class Login:
         return None
 
 
-class LoginRedirect(Response):
-    """Leads to the login, and from there back."""
-
-    def __init__(self, scope: Scope) -> None:
-        path, query = get_path(scope), scope["query_string"].decode("ascii", "replace")
-        wanted = quote(path.lstrip("/")) + (f"?{query}" if query else "")
-        # What has changed something cannot be led back to.
-        to = f"?to={quote(wanted, safe='/')}" if wanted and scope["method"] in READING else ""
-        up = "../" * count_depth(scope)
-        super().__init__(status_code=303, headers={"location": f"{up or './'}login{to}"})
+def lead_to_login(scope: Scope) -> Response:
+    """Lead to the login, and from there back."""
+    wanted = name_place(scope)
+    # What has changed something cannot be led back to.
+    to = f"?to={quote(wanted, safe='/')}" if wanted and scope["method"] in READING else ""
+    up = "../" * count_depth(scope)
+    return Response(status_code=303, headers={"location": f"{up or './'}login{to}"})
 
 
 def say(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
@@ -167,10 +154,33 @@ def make_cookie(scope: Scope, name: str, value: str, age: int = AGE) -> str:
     return f"{name}={value}; Path={path}; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
 
 
-def complete(headers: MutableHeaders, cookie: str) -> None:
-    """Add to an answer what all of them have."""
-    for name, value in HEADERS.items():
-        headers[name] = value
-    headers.setdefault("cache-control", PRIVATE)
-    if cookie:
-        headers.append("set-cookie", cookie)
+async def send_answer(
+    scope: Scope, receive: Receive, send: Send, answer: Answer, fail: Callable[[], ASGIApp], problem: str,
+    cookies: Sequence[str] = ()
+) -> None:  # fmt: skip
+    """Send what `answer` returns, with the headers of all answers; log the problem and send `fail` if that fails.
+
+    `answer` may add `cookies` to set.
+    """
+    is_begun = False
+
+    async def send_complete(message: Message) -> None:
+        nonlocal is_begun
+        if message["type"] == "http.response.start":
+            is_begun = True
+            headers = MutableHeaders(scope=message)
+            headers.update(HEADERS)
+            headers.setdefault("cache-control", PRIVATE)
+            for cookie in cookies:
+                headers.append("set-cookie", cookie)
+        await send(message)
+
+    try:
+        await (await answer())(scope, receive, send_complete)
+    except ClientDisconnect:
+        return
+    except Exception:
+        # Not its URL, which may name jobs.
+        log.exception(problem)
+        if not is_begun:
+            await fail()(scope, receive, send_complete)

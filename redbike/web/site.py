@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -17,12 +17,9 @@ from starlette.responses import HTMLResponse, Response
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError, Unreachable
 from redbike.facade.redbike import Redbike
-from redbike.queries.glance import View, read_view
+from redbike.queries.glance import read_view
 from redbike.queries.health import MAX_LAG
 from redbike.schedule.clock import Clock
-from redbike.store.history import PastRun
-from redbike.store.past_runs import FailurePage
-from redbike.store.queue_limits import QueueLimits
 from redbike.store.sharded.missing import list_missing, note_missing, tolerate_missing
 from redbike.web.background import Background
 from redbike.web.guard import Book
@@ -114,11 +111,6 @@ class Site:
     write: bool = False
     show_data: bool = False
     pages: Sequence[tuple[str, str]] = PAGES
-    view: Snapshot[View] = field(init=False)
-    hours: Snapshot[dict[str, list[int]]] = field(init=False)  # runs that ended in each minute of the last, by queue
-    newest: Snapshot[dict[str, PastRun | None]] = field(init=False)  # runs that are not archived yet
-    queue_limits: Snapshot[list[QueueLimits]] = field(init=False)
-    failures: Snapshot[FailurePage] = field(init=False)  # the newest ones
 
     def __post_init__(self) -> None:
         self._opened = Snapshot(self.open_bike, math.inf)
@@ -126,7 +118,8 @@ class Site:
         self.background = Background()
         self.printed = PrintedLines(lambda jobid, is_over: self.bike.store.live.listen([jobid], is_over))
         self.memory = Memory(self.keys)
-        self.view = Snapshot(self._read_view)
+        self.view = Snapshot(lambda: read_view(self.bike.store, SHOWN, MAX_LAG, self.bike.settings.timezone))
+        # Runs that ended in each minute of the last hour, by queue; runs that are not archived yet, by job.
         self.hours = Snapshot(lambda: self.bike.store.journal.count_hour(self.bike.store.timeline.read_clock()))
         self.newest = Snapshot(lambda: self.bike.store.journal.read_newest(), LATE)
         self.queue_limits = Snapshot(lambda: self.bike.store.queue_limits.list_all())
@@ -156,9 +149,6 @@ class Site:
         """Return a clock at `now`, or at the time of this process, for what is shown while Redis does not answer."""
         return Clock(time.time() if now is None else now, self.settings.timezone)
 
-    def _read_view(self) -> View:
-        return read_view(self.bike.store, SHOWN, MAX_LAG, self.bike.settings.timezone)
-
     def answer(
         self,
         request: Request,
@@ -170,7 +160,7 @@ class Site:
     ) -> HTMLResponse:
         """Return a page made of a template; `clock` says when what is shown was so, `read_at` the same (monotonic)."""
         # Relative links only: a proxy may have put the site below any path.
-        browser, place = request.state.browser, name_place(request)
+        browser, place = request.state.browser, name_place(request.scope)
         # What loads a page in the background is told nothing: the person would never see it. A 503 page reloads by
         # itself. The person may not have read the note, so it is kept.
         is_seen = "text/html" in request.headers.get("accept", "")

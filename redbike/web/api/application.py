@@ -1,14 +1,13 @@
 """Put the API together to an ASGI application: who may ask, what of the table is asked for, and the answer."""
 
-import logging
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from urllib.parse import quote, unquote_to_bytes
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import MutableHeaders, QueryParams
-from starlette.requests import ClientDisconnect, Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from redbike.errors import RedbikeError
 from redbike.store.patterns import compile_patterns
@@ -20,13 +19,11 @@ from redbike.web.api.problems import INSIDE, Problem
 from redbike.web.api.routes import PREFIX, Given, Route, match
 from redbike.web.control import name_person
 from redbike.web.guard import CHALLENGE, Guard
-from redbike.web.login import HEADERS, MOST_HEADERS, PRIVATE
+from redbike.web.login import MOST_HEADERS, send_answer
 from redbike.web.permits import Permit, Refusal, explain_role
 from redbike.web.requests import count_bytes, get_path, is_own_origin, read_bearer
 from redbike.web.site import Site
 from redbike.web.stream import Stream
-
-log = logging.getLogger("redbike")
 
 MOST_BODY = 128 * 1024  # bytes
 READING = ("GET", "HEAD")
@@ -55,24 +52,8 @@ class Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        is_begun = False
-
-        async def answer(message: Message) -> None:
-            nonlocal is_begun
-            if message["type"] == "http.response.start":
-                is_begun = True
-                _complete(MutableHeaders(scope=message))
-            await send(message)
-
-        try:
-            await (await self._answer(Request(scope, receive)))(scope, receive, answer)
-        except ClientDisconnect:
-            return
-        except Exception:
-            # Not its URL, which may name jobs.
-            log.exception("a request of the API could not be answered")
-            if not is_begun:
-                await Problem(500, INSIDE).answer()(scope, receive, answer)
+        answer, fail = partial(self._answer, Request(scope, receive)), Problem(500, INSIDE).answer
+        await send_answer(scope, receive, send, answer, fail, "a request of the API could not be answered")
 
     async def _answer(self, request: Request) -> ASGIApp:
         try:
@@ -145,7 +126,7 @@ def _read(route: Route, call: Call) -> Answer:
         return answer
     if not isinstance(answer.value, dict) or "items" not in answer.value:
         raise Problem.of(next(iter(missing.values())))
-    return Answer({**answer.value, "missing": sorted(missing)}, answer.status, answer.headers)
+    return Answer({**answer.value, "missing": sorted(missing)}, answer.status)
 
 
 def split_path(scope: Scope) -> list[str]:
@@ -164,12 +145,8 @@ def _choose(method: str, path: list[str]) -> tuple[Route, Mapping[str, str]]:
     if "GET" in found:
         found.setdefault("HEAD", found["GET"])
     if method not in found:
-        allowed = ", ".join(sorted(found))
-        raise Problem(
-            405,
-            f"only {allowed} are known here" if len(found) > 1 else f"only {allowed} is known here",
-            {"allow": allowed},
-        )
+        allowed, verb = ", ".join(sorted(found)), "are" if len(found) > 1 else "is"
+        raise Problem(405, f"only {allowed} {verb} known here", {"allow": allowed})
     return found[method]
 
 
@@ -204,9 +181,3 @@ def check_query(allowed: Iterable[Given], query: QueryParams) -> None:
 
 def _list_known(names: Collection[str]) -> str:
     return f"{', '.join(names) or 'none'} {'is' if len(names) == 1 else 'are'} known"
-
-
-def _complete(headers: MutableHeaders) -> None:
-    for name, value in HEADERS.items():
-        headers[name] = value
-    headers.setdefault("cache-control", PRIVATE)

@@ -18,11 +18,12 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.times import read_time
 from redbike.store.names import check_known_jobid
 from redbike.store.patterns import check_pattern, compile_patterns
-from redbike.text.parsing import is_number, parse_whole, refuse_constant
+from redbike.text.parsing import is_number, refuse_constant
 from redbike.text.printable import quote
 from redbike.web.api.problems import Problem, dump
 from redbike.web.control import Steerer
 from redbike.web.permits import Permit
+from redbike.web.requests import parse_count
 from redbike.web.site import Site
 
 LIMIT, MOST = 100, 1000  # rows of a page: those that nobody asks for, and at most
@@ -54,15 +55,10 @@ class Call:
         return Steerer(self.site.bike, self.who)
 
     @property
-    def fits(self) -> Callable[[str], bool]:
-        """Return what tells whether somebody may hear of a job of an id."""
-        return self.permit.fits
-
-    @property
     def jobid(self) -> str:
         """The id of the job that it is about. Raise `BadJobId`, or `Problem` if that is for others."""
         jobid = check_known_jobid(self.params["id"])
-        if not self.fits(jobid):
+        if not self.permit.fits(jobid):
             raise Problem(403, f"the token{self.permit.whose} is not for the job {jobid!r}")
         return jobid
 
@@ -80,7 +76,7 @@ class Call:
             return set()
         family, wanted = Family(self.site.bike.store), frozenset(jobids)
         family.read_parents(wanted)
-        return find_hidden(family, self.fits) & wanted
+        return find_hidden(family, self.permit.fits) & wanted
 
     def get_flag(self, name: str) -> bool:
         """Return a parameter that is true or false; false without it. Raise `BadConfig`."""
@@ -92,11 +88,7 @@ class Call:
     def get_count(self, name: str, default: int, most: int) -> int:
         """Return a parameter that is a number from 1 to `most`. Raise `BadConfig`."""
         text = self.query.get(name)
-        if text is None:
-            return default
-        if not (count := parse_whole(text, most)):
-            raise BadConfig(f"bad {name} {text!r:.40}: 1 to {most} are allowed")
-        return count
+        return default if text is None else parse_count(name, text, most)
 
     @property
     def limit(self) -> int:
@@ -140,7 +132,7 @@ class Call:
 
     def compile(self) -> Callable[[str], bool]:
         """Return what tells whether a job is asked for, and its sender may hear of it."""
-        return compile_both(compile_patterns(self.patterns), self.fits)
+        return compile_both(compile_patterns(self.patterns), self.permit.fits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +141,12 @@ class Answer:
 
     value: Any = None
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
 
     def make(self) -> Response:
         """Return it as the server sends it."""
         if self.status == 204:
-            return Response(status_code=204, headers=dict(self.headers))
-        return Response(dump(self.value), self.status, dict(self.headers), JSON)
+            return Response(status_code=204)
+        return Response(dump(self.value), self.status, media_type=JSON)
 
 
 def compile_both(one: Callable[[str], bool], other: Callable[[str], bool]) -> Callable[[str], bool]:

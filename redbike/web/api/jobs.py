@@ -53,7 +53,7 @@ def _tell(call: Call, jobid: str) -> dict[str, Any]:
     found: dict[str, Any] = {"jobid": jobid, **call.site.bike.tell(jobid)}
     for name in ("followers", "waits_for"):
         if name in found:
-            found[name] = [each for each in found[name] if call.fits(each)]
+            found[name] = [each for each in found[name] if call.permit.fits(each)]
     if call.site.show_data:
         return found
     shown = {name: value for name, value in found.items() if name not in SECRET}
@@ -79,7 +79,7 @@ def set_job(call: Call) -> Answer:
     if "data" in call.body:
         changes["data"] = call.body["data"]
     warnings, zone = list[str](), call.get_text("tz")
-    setter = Setter(call.steerer.store, call.steerer.settings, warnings.append, call.fits)
+    setter = Setter(call.steerer.store, call.steerer.settings, warnings.append, call.permit.fits)
     local = setter.settings.timezone if zone is None else check_zone(zone)
     parsed = parse(schedule, local, jobid, setter.read_clock())
     _check_ties(call, parsed, options)
@@ -138,14 +138,14 @@ def _check_ties(call: Call, schedule: Schedule, options: Mapping[str, Any]) -> N
     if state.member_of or GROUP_OF in parse_options(state.options):
         raise Problem(403, f"{only}: it cannot set a job that is in a group")
     parents = schedule.parents if isinstance(schedule, After) else ()
-    if foreign := [each for each in parents if not call.fits(each)]:
+    if foreign := [each for each in parents if not call.permit.fits(each)]:
         raise Problem(403, f"{only}: none follows {name_parent(foreign[0])!r}")
 
 
 def unset_job(call: Call) -> Answer:
     """Take a job out of the rotation."""
     jobid, warnings = call.jobid, list[str]()
-    if not Setter(call.steerer.store, call.steerer.settings, warnings.append, call.fits).unset(jobid):
+    if not Setter(call.steerer.store, call.steerer.settings, warnings.append, call.permit.fits).unset(jobid):
         raise NoSuchJob(f"no such job: {jobid!r}")
     call.site.drop_seen()
     return Answer(add_warnings(Steered(jobid, "unset")._asdict(), warnings))
@@ -209,7 +209,7 @@ def _steer(call: Call, verb: Any) -> Answer:
         raise NoSuchJob(f"no such job: {jobid!r}")
     call.site.drop_seen()
     content: dict[str, Any] = Steered(jobid, word)._asdict()
-    shown = [each._asdict() for each in found if call.fits(each.jobid)]
+    shown = [each._asdict() for each in found if call.permit.fits(each.jobid)]
     return Answer(content if list(words) == [jobid] else {**content, "jobs": shown})
 
 
@@ -255,6 +255,6 @@ def _list_due(call: Call, jobid: str, job: Mapping[str, Any], after: float | Non
 def explain_job(call: Call) -> Answer:
     """Return why a job does not run now, or did not then."""
     jobid, at = call.known_jobid, call.get_time("at", looks_back=True)
-    bike, fits = call.site.bike, call.fits if call.permit.jobs else None
+    bike, fits = call.site.bike, call.permit.fits if call.permit.jobs else None
     reasons = Reasons(bike.store.find_shard(jobid), bike.settings, fits)
     return Answer({"jobid": jobid, "why": reasons.explain(jobid, at)})

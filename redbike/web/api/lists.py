@@ -180,7 +180,7 @@ def show_queue(call: Call) -> Answer:
 
 def list_workers(call: Call) -> Answer:
     """Return a page of dispatchers and workers, by id."""
-    fits = call.fits
+    fits = call.permit.fits
     rows = [show(each, WORKERS) for each in call.site.bike.workers()]
     for row in rows:
         row["jobs"] = [jobid for jobid in row["jobs"] if fits(jobid)]
@@ -190,7 +190,7 @@ def list_workers(call: Call) -> Answer:
 def list_agenda(call: Call) -> Answer:
     """Return a page of what will run when."""
     hours, after, patterns = call.get_count("hours", HOURS, MOST_HOURS), call.get_time("after"), call.patterns
-    bike, fits = call.site.bike, call.fits
+    bike, fits = call.site.bike, call.permit.fits
     followers = chain.from_iterable(bike.store.coming.list_followers()) if call.permit.jobs else ()
     hidden = call.list_hidden(filter(fits, followers))
     if hidden or (call.permit.jobs and patterns):
