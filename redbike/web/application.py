@@ -115,14 +115,11 @@ def make_live(site: Site) -> Live:
             answer = PAGES[page](site, Request(scope | {"state": {"browser": "", "permit": Permit("", role)}}))
         return bytes(answer.body).decode()
 
-    def listen(wants: Callable[[], bool], is_over: Callable[[], bool]) -> Iterable[object]:
-        return site.bike.store.events.listen(wants, is_over)
-
     def name_time() -> str:
         clock = site.make_clock()
         return clock.name(clock.now)
 
-    return Live(render, listen, name_time)
+    return Live(render, lambda wants, is_over: site.bike.store.events.listen(wants, is_over), name_time)
 
 
 @asynccontextmanager
@@ -233,7 +230,7 @@ async def _log_in(site: Site, guard: Guard, request: Request) -> Response:
     client = get_client(request.scope)
     if guard.tries.is_over(client):
         return show_login(site, request, "Too many wrong tokens. Wait a minute.", 429)
-    token = None if site.keys.fits(given) else await guard.book.ask(guard.book.find_secret, given)
+    token = None if site.keys.fits(given) else await run_in_threadpool(guard.book.find_secret, given)
     if token is None and not site.keys.fits(given):
         guard.tries.add(client)
         return show_login(site, request, "That is not the token.", 401)

@@ -22,7 +22,7 @@ from redbike.queries.closed import list_closed
 from redbike.store.blackouts import Blackout
 from redbike.store.log import MAX_WHO
 from redbike.text.printable import escape
-from redbike.web.memory import Memory, Note
+from redbike.web.memory import Note
 from redbike.web.permits import Permit
 from redbike.web.requests import Form, read_back
 from redbike.web.site import Site
@@ -135,17 +135,6 @@ class Sent:
     request: Request
     form: Form
 
-    @property
-    def browser(self) -> str:
-        """The cookie that tells browsers apart."""
-        browser: str = self.request.state.browser
-        return browser
-
-    @property
-    def memory(self) -> Memory:
-        """What the page remembers of those who send forms."""
-        return self.site.memory
-
     def make_steerer(self) -> Steerer:
         """Return what changes jobs in the name of who has sent the form."""
         return Steerer(self.site.bike, name_person(self.request, self.permit))
@@ -158,34 +147,29 @@ class Sent:
 
     def lead_back(self, note: Note, back: str | None = None) -> Response:
         """Lead the browser back to where the form was, or to another place, and tell it something there."""
-        self.memory.add_note(self.browser, note)
+        self.site.memory.add_note(self.request.state.browser, note)
         return RedirectResponse(read_back(self.form) if back is None else back, 303)
 
     def refuse(self, error: RedbikeError) -> Response:
         """Lead back, and tell which error came before anything was changed."""
         return self.lead_back(Note(f"Nothing was done: {error}", is_problem=True, is_refusal=True))
 
-    @property
-    def is_repeated(self) -> bool:
-        """Whether this form was sent before, and what it asks for was done."""
-        return self.memory.is_used(self.form.get("once", ""))
-
     def do_once(self, do: Callable[[], Note | Response], back: str | None = None) -> Response:
         """Call `do`, unless this form was sent before, and lead back with what it has to say; or give its answer.
 
         If `do` raises `RedbikeError`, or answers by itself, it has done nothing: the form may be sent again.
         """
-        claim = self.memory.claim(self.form.get("once", ""), self.browser)
+        claim = self.site.memory.claim(self.form.get("once", ""), self.request.state.browser)
         if claim != "ok":
             return self.lead_back(Note(USED_UP[claim], is_problem=True))
         try:
             said = do()
         except RedbikeError as error:
-            self.memory.release(self.form["once"])
+            self.site.memory.release(self.form["once"])
             return self.refuse(error)
         finally:
             self.site.drop_seen()
         if isinstance(said, Note):
             return self.lead_back(said, back)
-        self.memory.release(self.form["once"])
+        self.site.memory.release(self.form["once"])
         return said

@@ -9,7 +9,7 @@
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -22,7 +22,6 @@ from redbike.web.permits import Permit, Refusal
 from redbike.web.proxies import Person, Proxies
 from redbike.web.requests import get_client, is_loopback, read_bearer, read_cookies, read_host
 
-T = TypeVar("T")
 ANY = "*"  # among the hosts: each
 FRESH = 1.0  # seconds for which the tokens count that were read
 CHALLENGE = {"www-authenticate": "Bearer"}
@@ -79,10 +78,6 @@ class Book:
                 return found
         return None
 
-    async def ask(self, question: Callable[..., T], *given: Any) -> T:
-        """Return what a method of this returns, without blocking the loop."""
-        return await run_in_threadpool(question, *given)
-
 
 class Guard:
     """Tells who asks. `writes` tells whether the page may change anything, whoever asks."""
@@ -133,14 +128,14 @@ class Guard:
                 return Refusal(403, f"no group of {person.name} has a role here: see --roles")
             return self._permit(person.name, person.role)
         for cookie in cookies:
-            if permit := await self.book.ask(self._read_session, cookie, person):
+            if permit := await run_in_threadpool(self._read_session, cookie, person):
                 return permit
         return None if await self.asks() else self._permit(person.name if person else "", "write")
 
     async def asks(self) -> bool:
         """Tell whether a token is needed. Raise `RedbikeError` if Redis has not told yet whether there are any."""
         if self._asks == "if any" and not self.asks_always:
-            await self.book.ask(self.book.get)
+            await run_in_threadpool(self.book.get)
         return self.asks_always
 
     async def still_permits(self, scope: Scope, permit: Permit) -> bool:
@@ -158,7 +153,7 @@ class Guard:
             return Refusal(429, "too many wrong tokens: wait a minute", {"retry-after": str(round(WINDOW))})
         if self.keys.fits(secret):
             return self._permit(person.name if person else "", "write")
-        if token := await self.book.ask(self.book.find_secret, secret):
+        if token := await run_in_threadpool(self.book.find_secret, secret):
             return self._permit(person.name if person else token.name, token.role, token.jobs)
         if is_new:
             self.tries.add(client)

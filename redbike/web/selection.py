@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
-from urllib.parse import urlencode
 
 from starlette.datastructures import ImmutableMultiDict
 
@@ -92,11 +91,6 @@ class Selection:
         texts = [(name, getattr(self, name)) for name in TEXTS]
         flags = [(name, "1") for name in FLAGS if getattr(self, name)]
         return [*(("id", jobid) for jobid in self.jobids), *(pair for pair in texts if pair[1]), *flags]
-
-    @property
-    def query(self) -> str:
-        """The same as the query of a link."""
-        return urlencode(self.params(), errors="surrogateescape")
 
     def find(self, bike: Redbike, limit: int, patience: float = SEARCH_TIMEOUT) -> Found:
         """Return the jobs that are there now, up to `limit`; it may take a little more than `patience` seconds.

@@ -71,7 +71,7 @@ def test_it_is_carried_on_as_it_is():
         selection = Selection.read(QueryParams(query))
         assert sorted(selection.params()) == sorted(parse_qsl(query))
         assert Selection.read(QueryParams(selection.params())) == selection
-        assert Selection.read(QueryParams(selection.query)) == selection
+        assert Selection.read(QueryParams(selection.params())) == selection
         assert selection.is_empty == (not query)
 
 

@@ -36,7 +36,7 @@ UNKNOWN = "The last step may have been done or not: check before you try again."
 
 def carry_out(sent: Sent) -> Response:
     """Do what a form asks for, or ask back. Raise `RedbikeError` for what cannot be done; then nothing was changed."""
-    if sent.is_repeated:
+    if sent.site.memory.is_used(sent.form.get("once", "")):
         # What it has done may be why it would be refused now.
         return sent.lead_back(Note(USED_UP["again"], is_problem=True))
     order, clock = Order.read(sent.form), sent.site.read_clock()
@@ -91,7 +91,7 @@ def _ask(
     """Say what would happen, and ask whether it shall; nothing is changed yet."""
     changes = _compare(sent, order, found) if found and is_other else None
     if found:
-        sent.memory.keep_set(found)
+        sent.site.memory.keep_set(found)
     return sent.site.answer(
         sent.request,
         "act_confirm.html",
@@ -129,7 +129,7 @@ def _name_rehearsal(order: Order) -> str:
 
 def _compare(sent: Sent, order: Order, found: Found) -> list[tuple[str, list[str], int]]:
     """Return what has changed since a set of jobs was shown: how, some of these jobs, and how many there are."""
-    before, now = sent.memory.get_set(order.digest), set(found.jobids)
+    before, now = sent.site.memory.get_set(order.digest), set(found.jobids)
     if before is None:
         return []
     kinds = ("new", sorted(now - before)), ("gone, or no longer matching", sorted(before - now))

@@ -81,7 +81,7 @@ def save(sent: Sent) -> Response:
 
 def _save(sent: Sent, draft: Draft, clock: Clock) -> Note | Response:
     # Another form may change the job just now.
-    with sent.memory.changing:
+    with sent.site.memory.changing:
         kept = Kept.read(sent.site.bike.store, draft.jobid)
         if draft.seen != kept.seal(sent.site.keys):
             return _show_conflict(sent, draft, kept, clock)
