@@ -2,20 +2,12 @@
 
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.errors import (
-    BadConfig,
-    BadJobId,
-    BadQueueName,
-    NoResult,
-    NoSuchJob,
-    RedbikeError,
-    ServerError,
-    Unreachable,
-)
+from redbike.errors import RedbikeError, ServerError, Unreachable
 from redbike.web.control import Sent
 from redbike.web.pages.act import carry_out
 from redbike.web.pages.forecast import show_forecast
@@ -55,7 +47,6 @@ PAGES: dict[str, Endpoint] = {
 STILL = {"rehearse", "at", "at/{where}", "set", "preview"}  # pages that stay as they are while one looks
 FormEndpoint = Callable[[Sent], Response]
 FORMS: dict[str, FormEndpoint] = {"do": carry_out, "set": save}
-STATUSES = {NoSuchJob: 404, NoResult: 404, BadJobId: 400, BadQueueName: 400, BadConfig: 400}
 AWAY, UNUSABLE, PROBLEM = "Redis does not answer", "Redis cannot be used", "This cannot be shown"  # headings
 FAILURES = {
     404: "There is no such page.",
@@ -66,7 +57,7 @@ FAILURES = {
 
 def show_problem(site: Site, request: Request, error: RedbikeError) -> Response:
     """Answer with what went wrong, in words."""
-    status = next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 503)
+    status = 404 if isinstance(error, LookupError) else 400 if isinstance(error, ValueError) else 503
     heading = AWAY if isinstance(error, Unreachable) else UNUSABLE if isinstance(error, ServerError) else PROBLEM
     return _show(site, request, status, str(error), heading)
 
@@ -78,16 +69,8 @@ def show_failure(site: Site, request: Request, status: int) -> Response:
 
 def _show(site: Site, request: Request, status: int, error: str, heading: str = PROBLEM) -> Response:
     is_away, is_passing = heading == AWAY, heading in (AWAY, UNUSABLE)
-    return site.answer(
-        request,
-        "problem.html",
-        site.make_clock(),
-        status,
-        error=error,
-        heading=heading,
-        is_away=is_away,
-        is_passing=is_passing,
-    )
+    values: dict[str, Any] = {"error": error, "heading": heading, "is_away": is_away, "is_passing": is_passing}
+    return site.answer(request, "problem.html", site.make_clock(), status, **values)
 
 
 def show_login(site: Site, request: Request, problem: str, status: int = 200) -> Response:

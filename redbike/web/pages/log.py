@@ -8,10 +8,9 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.errors import BadConfig
 from redbike.store.log import LogEntry, LogSearch, check_who, localize
 from redbike.store.names import check_known_jobid
-from redbike.web.pages.parameters import make_link, read_last, read_number, read_text
+from redbike.web.pages.parameters import make_link, read_float, read_last, read_number, read_text
 from redbike.web.site import Site
 
 ROWS = 100
@@ -24,7 +23,7 @@ LOOK_TIMEOUT = 0.02  # and for those beside what else it shows
 def show_log(site: Site, request: Request) -> Response:
     """Show what people have changed: all of it, of one job, since an instant, or by some."""
     clock, jobid, who = site.read_clock(), request.query_params.get("id", ""), read_text(request, "who")
-    until, (since, said) = _read_until(request), read_last(request, "since", clock)
+    until, (since, said) = read_float(request, "until", "the next page"), read_last(request, "since", clock)
     search = LogSearch(check_known_jobid(jobid) if jobid else None, since, until, check_who(who or None, "who") or "")
     skip = read_number(request, "skip", 1, MOST_SKIPPED) - 1
     entries, following = _read(site.bike.store.log.list_moments(search), until, skip)
@@ -64,14 +63,6 @@ def list_changes(site: Site, jobid: str, until: float, since: float = 0.0) -> Ch
         if time.monotonic() > end:
             return Changes(found, is_known=False)
     return Changes(found[:FEW], is_known=True)
-
-
-def _read_until(request: Request) -> float | None:
-    text = read_text(request, "until")
-    try:
-        return float(text) if text else None
-    except ValueError:
-        raise BadConfig(f"bad until {text!r:.40}: it comes from the link to the next page") from None
 
 
 def _read(

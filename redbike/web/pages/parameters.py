@@ -5,7 +5,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
-from redbike.errors import BadConfig, BadSchedule
+from redbike.errors import BadConfig
 from redbike.loop.worker_class import find_queue
 from redbike.schedule.clock import Clock
 from redbike.schedule.times import NOW
@@ -42,13 +42,19 @@ def read_number(request: Request, name: str, default: int, most: int) -> int:
     return min(number, most)
 
 
+def read_float(request: Request, name: str, link: str, nothing: str = "") -> float | None:
+    """Return a number that the link to a page has; None for the text `nothing`. Raise `BadConfig`."""
+    text = read_text(request, name)
+    try:
+        return None if text == nothing else float(text)
+    except ValueError:
+        raise BadConfig(f"bad {name} {text!r:.40}: it comes from the link to {link}") from None
+
+
 def read_last(request: Request, name: str, clock: Clock) -> tuple[float | None, str]:
     """Return the last such instant as is asked for, in epoch seconds, and a text that means it at any time."""
     text = read_text(request, name)
-    try:
-        return read_moment(text, clock, looks_back=True) if text else (None, "")
-    except BadSchedule as error:
-        raise BadConfig(str(error)) from None
+    return read_moment(text, clock, looks_back=True) if text else (None, "")
 
 
 def read_nearest(request: Request, name: str, clock: Clock) -> tuple[float | None, str]:
@@ -56,10 +62,7 @@ def read_nearest(request: Request, name: str, clock: Clock) -> tuple[float | Non
     text = read_text(request, name)
     if text in ("", NOW):
         return None, ""
-    try:
-        found = [read_moment(text, clock, looks_back) for looks_back in (True, False)]
-    except BadSchedule as error:
-        raise BadConfig(str(error)) from None
+    found = [read_moment(text, clock, looks_back) for looks_back in (True, False)]
     return min(found, key=lambda each: abs(each[0] - clock.now))
 
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from redbike.control.operator import check_until
 from redbike.control.queues import QueueController, is_unused
-from redbike.errors import BadConfig, BadSchedule
+from redbike.errors import BadConfig
 from redbike.loop.host_jobs import MOST_NAMED
 from redbike.queries.rehearsal.outlook import ACTIONS as REHEARSED
 from redbike.queries.rehearsal.outlook import QUEUE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
@@ -20,11 +20,10 @@ from redbike.queries.rehearsal.rehearser import MOST_HOURS, MOST_JOBS, Rehearser
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.moments import join_words
 from redbike.store.queue_limits import Pause
-from redbike.text.parsing import parse_whole
 from redbike.text.printable import cut
 from redbike.web.charts import draw_load
 from redbike.web.orders import ACTIONS, Order
-from redbike.web.requests import read_moment
+from redbike.web.requests import parse_count, read_moment
 from redbike.web.selection import SEARCH_TIMEOUT, Found, Target, make_pause_digest
 from redbike.web.site import Site
 
@@ -48,7 +47,8 @@ class Row:
 def show_rehearsal(site: Site, request: Request) -> Response:
     """Show what the action that is asked for would change. Nothing is changed."""
     given, clock = dict(request.query_params), site.read_clock()
-    target, hours = _read_target(site, request.query_params), _read_hours(given.get("hours", ""))
+    target = _read_target(site, request.query_params)
+    hours = parse_count("hours", given["hours"], MOST_HOURS) if given.get("hours") else HOURS
     change = _read_change(given, clock, target)
     rehearser = Rehearser(site.bike.store, site.bike.settings, change, hours)
     found = _find_jobs(site, target, rehearser)
@@ -57,7 +57,7 @@ def show_rehearsal(site: Site, request: Request) -> Response:
     if target.is_of_jobs:
         site.memory.keep_set(found)
     texts = [(name, given[name]) for name in ("until", "reason", "schedule", "tz") if given.get(name)]
-    rehearsal = _rehearse(rehearser, found) if found.jobids else None
+    rehearsal = rehearser.run(found.jobids, REHEARSAL_TIMEOUT) if found.jobids else None
     is_whole = not target.is_of_jobs or (bool(found.jobids) and not found.is_more)
     number = f"{len(found.jobids):,}{' or more' * found.is_more} job{'s' * (len(found.jobids) != 1)}"
     return site.answer(
@@ -74,7 +74,7 @@ def show_rehearsal(site: Site, request: Request) -> Response:
         texts=texts,
         hours=hours,
         remark="" if target.is_of_jobs else _find_remark(site, target, change, clock),
-        actions=_list_actions(target),
+        actions=REHEARSED if target.is_of_jobs else QUEUE_ACTIONS,
         found=found,
         digest=found.digest if target.is_of_jobs else make_pause_digest(_read_pause(site, target)),
         named=found.jobids[:NAMED],
@@ -92,10 +92,6 @@ def _read_target(site: Site, given: QueryParams) -> Target:
     if target.of != "queue":
         return target
     return replace(target, queue=QueueController(site.bike.store, site.bike.worker).find_queue(target.queue))
-
-
-def _list_actions(target: Target) -> tuple[str, ...]:
-    return REHEARSED if target.is_of_jobs else QUEUE_ACTIONS
 
 
 def _find_jobs(site: Site, target: Target, rehearser: Rehearser) -> Found:
@@ -120,34 +116,14 @@ def _find_remark(site: Site, target: Target, change: Change, clock: Clock) -> st
     return f"{target.title} was never used." if is_unused(site.bike.store, target.queue) else ""
 
 
-def _rehearse(rehearser: Rehearser, found: Found) -> Rehearsal:
-    try:
-        return rehearser.run(found.jobids, REHEARSAL_TIMEOUT)
-    except BadSchedule as error:
-        raise BadConfig(str(error)) from None
-
-
-def _read_hours(text: str) -> int:
-    if not text:
-        return HOURS
-    if not (hours := parse_whole(text, MOST_HOURS)):
-        raise BadConfig(f"bad hours {text!r:.40}: 1 to {MOST_HOURS} are allowed")
-    return hours
-
-
 def _read_change(given: dict[str, str], clock: Clock, target: Target) -> Change:
     action, schedule, until = given.get("action", ""), given.get("schedule", ""), given.get("until", "").strip()
-    if action not in (allowed := _list_actions(target)):
-        raise BadConfig(f"bad action {action!r:.40}: {', '.join(allowed)} are allowed")
-    if action == "set" and not schedule:
+    if action == "set" and target.is_of_jobs and not schedule:
         raise BadConfig("bad schedule '': one is needed to rehearse that it is set")
     moment = None
     if action == "pause" and until:
-        try:
-            said, given["until"] = read_moment(until, clock)
-            moment = check_until(said, clock.now, until)
-        except BadSchedule as error:
-            raise BadConfig(str(error)) from None
+        said, given["until"] = read_moment(until, clock)
+        moment = check_until(said, clock.now, until)
     return Change(action, moment, schedule, given.get("tz") or None, None if target.is_of_jobs else target.queue)
 
 

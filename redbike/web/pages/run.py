@@ -5,7 +5,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from redbike.errors import BadConfig, NoResult
+from redbike.errors import NoResult
 from redbike.queries.running import find_deadline
 from redbike.queries.unusual import measure_durations
 from redbike.store.history import PastRun
@@ -16,7 +16,7 @@ from redbike.store.past_runs import RunSearch
 from redbike.store.records import RunRecord
 from redbike.web.pages.job import MOST_RUNS
 from redbike.web.pages.log import list_changes
-from redbike.web.pages.parameters import make_link, read_text
+from redbike.web.pages.parameters import make_link, read_float
 from redbike.web.site import Site
 
 LAST_FAILED = "failure"  # in place of an instant: who lists failures does not know when their runs began
@@ -30,7 +30,7 @@ def show_run(site: Site, request: Request) -> Response:
     That of the last failure may not be kept: then the page of the job says more of it.
     """
     jobid = check_known_jobid(request.query_params.get("id", ""))
-    began, due_then = _read_instant(request, "began", LAST_FAILED), _read_instant(request, "due", "")
+    began, due_then = read_float(request, "began", "a run", LAST_FAILED), read_float(request, "due", "a run")
     # The state first: what ends meanwhile is among the runs then.
     [state] = site.bike.store.questions.inspect([jobid], with_data=True)
     runs = site.bike.store.past.read_runs(RunSearch(), [jobid], MOST_RUNS).runs
@@ -72,17 +72,6 @@ def _answer(site: Site, request: Request, state: JobState, runs: list[PastRun], 
         changes=list_changes(site, state.jobid, started, earlier.started if earlier else 0.0),
         localize=lambda detail: localize(detail, clock.name),
     )
-
-
-def _read_instant(request: Request, name: str, nothing: str) -> float | None:
-    """Return an instant of the run that is asked for; None for the text `nothing`. Raise `BadConfig`."""
-    text = read_text(request, name)
-    if text == nothing:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise BadConfig(f"bad {name} {text!r:.40}: it comes from the link to a run") from None
 
 
 def _find_place(runs: list[PastRun], began: float | None, due: float | None) -> int | None:

@@ -27,12 +27,7 @@ def show_runs(site: Site, request: Request) -> Response:
     search = RunSearch(failed, since, _read_before(request), pattern or None, compile_pattern(pattern))
     cursor = read_text(request, "cursor")
     page = _read(site, search, jobid, Cursor.parse(cursor) if cursor else None)
-    given = {
-        "id": jobid,
-        "pattern": read_text(request, "pattern"),
-        "failed": failed,
-        "since": said,
-    }
+    given = {"id": jobid, "pattern": read_text(request, "pattern"), "failed": failed, "since": said}
     return site.answer(
         request,
         "runs.html",
@@ -74,8 +69,8 @@ def show_failures(site: Site, request: Request) -> Response:
     """Show failures, the newest first, or their groups, the largest first."""
     shown_as, group = read_choice(request, "as", "groups", "list"), read_text(request, "group")
     given = {"as": "list" if shown_as == "list" else "", "group": group}
-    page = _read_page(site, request, group) if group or shown_as == "list" else site.failures.get()
     is_list = bool(group) or shown_as == "list"
+    page = _read_page(site, request, group) if is_list else site.failures.get()
     groups = [] if is_list else group_failures(page.failures)
     named = [failure.jobid for failure in page.failures] if is_list else []
     return site.answer(
