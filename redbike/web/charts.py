@@ -4,7 +4,7 @@ They need no script, and a style sheet colours them.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from markupsafe import Markup
 
@@ -15,7 +15,7 @@ from redbike.queries.rehearsal.outlook import Rehearsal, Side
 from redbike.queries.unusual import Durations
 from redbike.store.history import PastRun
 from redbike.text.printable import name_number
-from redbike.web.rendering import show_number, show_took
+from redbike.web.rendering import draw_svg, show_number, show_took
 
 HEIGHT = 24  # of a small chart, in the units of its picture
 RUN, TALL, MARK = 8, 48, 8  # the width of a run, the height of the longest one, and of the mark above one
@@ -39,10 +39,8 @@ def draw_hour(minutes: Sequence[int]) -> Markup:
         if number
     )
     label = f"{name_number(total, 'run')} in the last hour, at most {show_number(most)} a minute"
-    return Markup(
-        '<svg class="hour" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">'
-        '<path d="{}"/></svg>'
-    ).format(WIDTH, HEIGHT, label, bars)
+    picture = Markup('<path d="{}"/>').format(bars)
+    return draw_svg("hour", WIDTH, HEIGHT, label, [picture], preserveAspectRatio="none")
 
 
 def draw_outcomes(runs: Sequence[PastRun]) -> Markup:
@@ -59,9 +57,7 @@ def draw_outcomes(runs: Sequence[PastRun]) -> Markup:
             paths += Markup('<path class="{}" d="{}"/>').format(kind, cells)
     counts = Counter(run.outcome.value for run in shown).most_common()
     label = f"The last {name_number(len(shown), 'run')}: {', '.join(f'{number} {name}' for name, number in counts)}"
-    return Markup('<svg class="outcomes" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        MOST_OUTCOMES * CELL, CELL_HEIGHT, label, paths
-    )
+    return draw_svg("outcomes", MOST_OUTCOMES * CELL, CELL_HEIGHT, label, [paths])
 
 
 def draw_runs(runs: Sequence[PastRun], durations: Durations) -> Markup:
@@ -79,9 +75,7 @@ def draw_runs(runs: Sequence[PastRun], durations: Durations) -> Markup:
         '<line x1="{0}" x2="{1}" y1="{2}" y2="{2}"/><text x="0" y="{3}">{4}</text><text x="0" y="{2}">0</text>'
         '<text x="{0}" y="{5}">the newest on the right</text>'
     ).format(AXIS, width, base, MARK + 8, show_took(durations.longest), base + BELOW - 1)
-    return Markup(
-        '<svg class="past" viewBox="0 0 {} {}" role="img" aria-label="{}" preserveAspectRatio="xMinYMax">{}{}</svg>'
-    ).format(width, base + BELOW, label, axes, bars)
+    return draw_svg("past", width, base + BELOW, label, [axes, bars], preserveAspectRatio="xMinYMax")
 
 
 def _draw_run(place: int, number: int, run: PastRun, durations: Durations) -> Markup:
@@ -106,9 +100,7 @@ def draw_strip(strip: Strip, label: str) -> Markup:
         cells = "".join(f"M{place} 0h1v1h-1z" for place, own in enumerate(strip.levels) if own == level)
         if cells:
             paths += Markup('<path class="heat{}" d="{}"/>').format(level, cells)
-    return Markup(
-        '<svg class="strip" viewBox="0 0 {} 1" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
-    ).format(len(strip.levels), label, paths)
+    return draw_svg("strip", len(strip.levels), 1, label, [paths], preserveAspectRatio="none")
 
 
 def draw_incident(incident: Incident, label: str, name: Callable[[float], str]) -> Markup:
@@ -120,7 +112,7 @@ def draw_incident(incident: Incident, label: str, name: Callable[[float], str]) 
         x = _place(incident.first.time, span)
         parts.append(Markup('<line class="first" x1="{0:.1f}" x2="{0:.1f}" y1="0" y2="{1}"/>').format(x, height))
         parts.append(_draw_text("first", x, height + 32, "first unusual"))
-    return _draw_frame(height, height + 38, label, [*parts, *_draw_ticks(span, height, name)])
+    return draw_svg("moments", LEFT + WIDTH + 10, height + 38, label, [*parts, *_draw_ticks(span, height, name)])
 
 
 def _draw_lane(incident: Incident, lane: Lane, bottom: int, span: Span) -> Markup:
@@ -142,13 +134,7 @@ def draw_load(rehearsal: Rehearsal, side: Side, most: int, label: str, name: Cal
     sizes = {part: max(2.0, (height - 4) * runs / most) for part, runs in densest.items() if runs}
     top = Markup('<text x="0" y="12">{} a minute</text>').format(f"{most:,}")
     parts = [top, _draw_base(height), _draw_bars("runs", sizes, height), *_draw_ticks(span, height, name)]
-    return _draw_frame(height, height + 22, label, parts)
-
-
-def _draw_frame(height: int, total: int, label: str, parts: Iterable[Markup]) -> Markup:
-    return Markup('<svg class="moments" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        LEFT + WIDTH + 10, total, label, Markup("").join(parts)
-    )
+    return draw_svg("moments", LEFT + WIDTH + 10, height + 22, label, parts)
 
 
 def _draw_base(bottom: int) -> Markup:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from redbike.queries.lanes.model import Kind, Lane, Lanes
 from redbike.schedule.clock import Clock
 from redbike.text.printable import name_number
-from redbike.web.rendering import show_text
+from redbike.web.rendering import draw_svg, show_text
 
 PARTS = 180  # of the time, into which the runs of a queue are put
 WIDTH, HEIGHT = 900, 20  # of a lane, in the units of its picture
@@ -64,9 +64,7 @@ def _draw_frame(found: Lanes, kind: str, words: str, paths: Iterable[Markup]) ->
         now = Markup('<line class="now" x1="{0:.1f}" x2="{0:.1f}" y1="0" y2="{1}"/>').format(
             _place(found, found.now), HEIGHT
         )
-    return Markup(
-        '<svg class="{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">{}{}</svg>'
-    ).format(kind, WIDTH, HEIGHT, words, Markup("").join(paths), now)
+    return draw_svg(kind, WIDTH, HEIGHT, words, [*paths, now], preserveAspectRatio="none")
 
 
 def _draw_bands(found: Lanes, lane: Lane) -> Iterator[Markup]:

@@ -20,13 +20,10 @@ from redbike.text.printable import format_size, name_some
 NOTHING = "–"
 LONG = 300  # characters of a text in a table
 # The files that pages load, and their kinds.
+SCRIPTS = ("live.js", "set.js", "palette.js", "ticks.js", "timeline.js")
 ASSETS = {
     "style.css": "text/css; charset=utf-8",
-    "live.js": "text/javascript; charset=utf-8",
-    "set.js": "text/javascript; charset=utf-8",
-    "palette.js": "text/javascript; charset=utf-8",
-    "ticks.js": "text/javascript; charset=utf-8",
-    "timeline.js": "text/javascript; charset=utf-8",
+    **dict.fromkeys(SCRIPTS, "text/javascript; charset=utf-8"),
     "icon.svg": "image/svg+xml",
 }
 
@@ -135,6 +132,14 @@ def show_instant(moment: float | None, clock: Clock) -> Markup:
     inside = min(max(moment, 0.0), END_OF_TIME - 86400)
     return Markup('<time datetime="{}" data-at="{:.1f}" title="{}" tabindex="0">{}</time>').format(
         format_utc(inside), inside, clock.name(moment), clock.measure(moment)
+    )
+
+
+def draw_svg(kind: str, wide: int, high: int, label: str, parts: Iterable[Markup], **attributes: object) -> Markup:
+    """Return a picture of so many units; `label` says in words what it shows."""
+    more = Markup("").join(Markup(' {}="{}"').format(*each) for each in attributes.items())
+    return Markup('<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}"{}>{}</svg>').format(
+        kind, wide, high, label, more, Markup("").join(parts)
     )
 
 

@@ -4,7 +4,7 @@ from markupsafe import Markup
 
 from redbike.queries.following.tree import Neighbourhood, Node
 from redbike.text.printable import name_number
-from redbike.web.rendering import show_text
+from redbike.web.rendering import draw_svg, show_text
 
 COLUMN, BOX = 220, 160  # from one generation to the next, and the width of a job, in the units of the picture
 ROW, HEIGHT = 34, 24  # from one job to the next below it, and the height of a job
@@ -18,11 +18,9 @@ def draw_tree(around: Neighbourhood) -> Markup:
     places = _place(around)
     width = max(x for x, _ in places.values()) + BOX + 2
     height = max(y for _, y in places.values()) + HEIGHT + 2
-    lines = Markup("").join(_draw_link(places[parent], places[follower]) for parent, follower in around.links)
-    boxes = Markup("").join(_draw_node(node, places[jobid], around.jobid) for jobid, node in around.nodes.items())
-    return Markup('<svg class="tree" viewBox="0 0 {} {}" width="{}" role="img" aria-label="{}">{}{}</svg>').format(
-        width, height, width, _describe(around), lines, boxes
-    )
+    lines = (_draw_link(places[parent], places[follower]) for parent, follower in around.links)
+    boxes = (_draw_node(node, places[jobid], around.jobid) for jobid, node in around.nodes.items())
+    return draw_svg("tree", width, height, _describe(around), [*lines, *boxes], width=width)
 
 
 def _place(around: Neighbourhood) -> dict[str, Place]:
