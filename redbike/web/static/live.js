@@ -175,9 +175,7 @@
       recover();
       take(event);
     });
-    stream.addEventListener("beat", (event) => {
-      take(event);
-    });
+    stream.addEventListener("beat", take);
     stream.addEventListener("trouble", (event) => {
       hear();
       isAway = true;
@@ -215,10 +213,7 @@
     bar.hidden = false;
     tell("live");
     open();
-    document.addEventListener("visibilitychange", () => {
-      if (document.hidden) close();
-      else open();
-    });
+    document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
     addEventListener("pagehide", close);
     addEventListener("pageshow", open);
     document.addEventListener("selectionchange", () => {

@@ -30,10 +30,7 @@
     const step = (until - since) / Number(table.dataset.parts);
     const shift = Math.round((((event.clientX - from.x) / from.width) * (until - since)) / step) * step;
     from = null;
-    if (!shift) {
-      move(0);
-      return;
-    }
+    if (!shift) return move(0);
     const middle = (since + until) / 2 - shift;
     const place = new URL(location.href);
     place.searchParams.set("at", `${new Date(middle * 1000).toISOString().slice(0, 19)}Z`);
