@@ -8,10 +8,9 @@ from redbike.errors import BadSchedule
 from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE
 from redbike.queries.blackouts import Calendar
 from redbike.queries.following.budget import Budget
-from redbike.queries.following.gathering import make_group_stream, read_groups, waits_for_group
 from redbike.queries.following.held import find_held, follow_first, gather, hold_back, keeps_run, leave_out
 from redbike.queries.following.holds import Holds
-from redbike.queries.following.streams import NEVER, ClosedFollower, Latest, Stream
+from redbike.queries.following.streams import NEVER, ClosedFollower, Latest, Stream, make_group_stream
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED
@@ -27,6 +26,7 @@ from redbike.text.group_names import MARK, is_group
 
 MOST_LEVELS = 64  # of parents above a job
 MOST_JOBS = 50_000  # that are read
+MOST_MEMBERS = 1000  # of a group, of which it is known when they end
 
 
 def find_after(schedule: str | None) -> After | None:
@@ -71,7 +71,8 @@ class Family:
         """
         wanted = dict.fromkeys(jobids)
         if groups := [each for each in wanted if is_group(each) and each not in self.groups]:
-            self.groups |= read_groups(self._store, groups)
+            found = self._store.groups.read([each.removeprefix(MARK) for each in groups], MOST_MEMBERS)
+            self.groups |= {MARK + name: group for name, group in found.items()}
         fresh = [jobid for jobid in wanted if jobid not in self.states and not is_group(jobid)]
         for page in split(fresh[: max(0, MOST_JOBS - len(self.states))], PAGE):
             self.add(self._store.questions.list_states(page))
@@ -177,8 +178,8 @@ class Family:
         """Return when a follower is due from now on; without a `state`, one that nobody has set yet."""
         if after.ending == "failed" and self._presumes_success:
             return NEVER
-        if after.runs_once and state and not waits_for_group(state):
-            return NEVER
+        if after.runs_once and state and AWAITED not in (state.timeline, state.pause.due if state.pause else None):
+            return NEVER  # it is due by its group once
         kept = state.follows if state else None
         # It may be about to be set to others.
         is_same = kept is not None and set(kept["parents"]) == set(after.parents) and kept["when"] == after.ending

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from redbike.loop.occurrences import JUST_BEFORE
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.windows import HeldWindow
+from redbike.store.groups import GroupState
 
 AGAIN = 2e-6  # seconds after a run until the next one, which is due at once
 MOST_STEPS = 10_000  # due times before a window that are looked at one by one
@@ -94,6 +95,14 @@ def _find_latest(parents: Sequence[Schedule], after: float, least: float) -> flo
             return None
         latest = max(latest, due)
     return latest
+
+
+def make_group_stream(group: GroupState, members: Sequence[Schedule], now: float) -> Schedule | None:
+    """Return when a group has ended whose jobs end by these schedules; None if nobody knows that."""
+    if group.counts.is_open or group.counts.left > len(group.jobids):
+        return None
+    last = Latest("", [], members, now).next(now - 1)
+    return NEVER if last is None else Stream([last])
 
 
 class Closed(Schedule):

@@ -95,9 +95,8 @@ class Neighbourhood:
             yield f"  and {self.hidden:,} more"
 
 
-def look_around(store: Store, jobid: str, clock: Clock, family: Family | None = None) -> Neighbourhood | None:
-    """Return the neighbourhood of a job; None if it neither follows any nor is followed."""
-    family = family or Family(store, presumes_success=False)
+def look_around(store: Store, jobid: str, clock: Clock, family: Family) -> Neighbourhood | None:
+    """Return the neighbourhood of a job; None if it neither follows any nor is followed. Read its `family`."""
     family.read_parents([jobid])
     family.read_followers([jobid], LEVELS, MOST_NODES)
     if not family.list_parents(jobid) and not family.list_followers(jobid):
