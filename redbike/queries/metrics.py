@@ -10,7 +10,6 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import accumulate, product
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -60,17 +59,16 @@ class Metrics(Collector):
         with self._asking, tolerate_missing() as missing:
             try:
                 self._store = self._store or self._open_store()
-                found = list(_Collection(self._store, self._find_prefix(), self._timezone).collect())
+                found = list(self._collect(self._store))
                 self._note_problem("; ".join(map(str, missing.values())), "some shards are not in the metrics")
             except (ServerError, OSError) as error:
                 found = []
                 self._note_problem(str(error), "there are no metrics")
-        one = _Collection(self._store, self._find_prefix(), self._timezone)
-        yield one.make("redbike_build_info", "The version of Redbike that shows this.", 1, version=__version__)
-        yield one.make("redbike_up", "Whether the server answers.", bool(found))
+        yield self._make("redbike_build_info", "The version of Redbike that shows this.", 1, version=__version__)
+        yield self._make("redbike_up", "Whether the server answers.", bool(found))
         if found:
             text = "Shards that do not answer, of which the other metrics know nothing."
-            yield one.make("redbike_missing_shards", text, len(missing))
+            yield self._make("redbike_missing_shards", text, len(missing))
         yield from found
 
     def _note_problem(self, problem: str, what: str) -> None:
@@ -93,39 +91,28 @@ class Metrics(Collector):
         registry.register(self)
         return generate_latest(registry).decode()
 
-
-@dataclass(frozen=True)
-class _Collection:
-    """The figures of a store at one instant."""
-
-    store: Store | None
-    prefix: str
-    timezone: str
-
-    def make(self, name: str, text: str, value: float, **labels: str) -> Metric:
+    def _make(self, name: str, text: str, value: float, **labels: str) -> Metric:
         """Return a figure with one value."""
         return self._add(GaugeMetricFamily(name, text, labels=["prefix", *labels]), [(labels.values(), value)])
 
     def _add(self, family: Family, values: Iterable[tuple[Iterable[str], float]]) -> Metric:
         """Return a figure with its values, by what the labels besides the prefix are."""
         for labels, value in values:
-            family.add_metric([self.prefix, *labels], value)
+            family.add_metric([self._find_prefix(), *labels], value)
         return family
 
-    def collect(self) -> Iterator[Metric]:
+    def _collect(self, store: Store) -> Iterator[Metric]:
         """Yield all of them. Raise `ServerError`."""
-        assert self.store is not None
-        store = self.store
         processes = store.workers.list_all()
         total = add_unplaced(store.totals.read(), find_unplaced(store, processes))
         text = "Whether the server refuses changes, or at least new jobs as its memory is full."
-        yield self.make("redbike_server_refuses_changes", text, store.questions.find_refusal() is not None)
-        yield from self._describe_jobs(total, len(store.past.find_dead(0).times) if total.failing else 0)
+        yield self._make("redbike_server_refuses_changes", text, store.questions.find_refusal() is not None)
+        yield from self._describe_jobs(store, total, len(store.past.find_dead(0).times) if total.failing else 0)
         text = "Jobs that have not begun, or not ended, in the time that their options give them."
-        yield self.make("redbike_late_jobs", text, len(find_late(store, self.timezone)))
+        yield self._make("redbike_late_jobs", text, len(find_late(store, self._timezone)))
         rewinds = len(store.rewinds.list_all())
         text = "Times that the server went back which nobody has acknowledged."
-        yield self.make("redbike_unacknowledged_rewinds", text, rewinds)
+        yield self._make("redbike_unacknowledged_rewinds", text, rewinds)
         queues = store.depths.list_all(with_rates=False)
         # Always the same ones, as far as possible: a series with gaps cannot be read.
         shown = {queue.queue for queue in queues[:MOST_QUEUES]}
@@ -137,10 +124,9 @@ class _Collection:
         family = GaugeMetricFamily("redbike_processes", text, labels=["prefix", "kind", "state"])
         yield self._add(family, ((each, seen[each]) for each in product(KINDS, STATES)))
 
-    def _describe_jobs(self, total: Total, dead: int) -> Iterator[Metric]:
-        assert self.store is not None
+    def _describe_jobs(self, store: Store, total: Total, dead: int) -> Iterator[Metric]:
         # While everything is paused, nobody is to enqueue them: that is no lag, as in `redbike.queries.health.judge`.
-        is_lagging = total.first_due is not None and not is_all_paused(self.store, total.now)
+        is_lagging = total.first_due is not None and not is_all_paused(store, total.now)
         lag = max(0.0, total.now - (total.first_due or 0.0)) if is_lagging else 0.0
         for name, text, value in (
             ("redbike_jobs", "Jobs that have a schedule.", total.jobs),
@@ -152,7 +138,7 @@ class _Collection:
             ("redbike_dead_jobs", "Jobs that have failed for good, though their schedules would go on.", dead),
             ("redbike_unarchived_entries", "Entries of the journal of ended runs that wait.", total.unarchived),
         ):
-            yield self.make(name, text, value)
+            yield self._make(name, text, value)
 
     def _describe_queues(self, queues: Iterable[Queue], shown: set[str], now: float) -> Iterator[Metric]:
         depths, lags, flights, pauses = Counter[str](), dict[str, float](), Counter[str](), dict[str, bool]()
@@ -199,7 +185,7 @@ class _Collection:
                 numbers = {bound: found[kind, f"{bound:g}", name] for bound in (*BUCKETS, math.inf)}
                 bounds = ("+Inf" if bound == math.inf else repr(bound) for bound in numbers)
                 below = zip(bounds, accumulate(numbers.values()), strict=True)
-                family.add_metric([self.prefix, name], list(below), sum_value=found[total, "", name] / 1e6)
+                family.add_metric([self._find_prefix(), name], list(below), sum_value=found[total, "", name] / 1e6)
             yield family
 
 
