@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from typing import IO, Any, NamedTuple
 
@@ -76,18 +76,15 @@ def read_calendar(file: IO[bytes], name: str) -> Calendar:
     parts = [part for component in found for part in component.subcomponents]
     zones = [part for part in parts if part.name == "VTIMEZONE"]
     events = [part for part in parts if part.name == "VEVENT"]
+    ignored = Counter(str(part.name) for part in parts if part.name not in ("VEVENT", "VTIMEZONE"))
+    ignored.update(str(part.name) for event in events for part in event.subcomponents)
     return Calendar(
         [_read_event(event) for event in events],
         next((_get_text(component, "X-WR-TIMEZONE") for component in found if "X-WR-TIMEZONE" in component), None),
         {_get_text(zone, "TZID"): tuple(_read_onsets(zone)) for zone in zones},
         {_get_text(zone, "TZID"): _get_text(zone, "X-LIC-LOCATION") for zone in zones},
-        Counter(_list_ignored(parts, events)),
+        ignored,
     )
-
-
-def _list_ignored(parts: Iterable[Any], events: Iterable[Any]) -> Iterator[str]:
-    yield from (str(part.name) for part in parts if part.name not in ("VEVENT", "VTIMEZONE"))
-    yield from (str(part.name) for event in events for part in event.subcomponents)
 
 
 def _read_event(event: Any) -> Event:

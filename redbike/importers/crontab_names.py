@@ -64,7 +64,8 @@ def _find_words(command: str) -> list[str]:
     are quoted phrases, what has digits but is no path, and a URL: there may be a password in it.
     """
     command = QUOTED.sub(_hide_phrase, SUBSTITUTION.sub("$", command))
-    parts = [words for words in map(_read_part, PARTS.split(command)) if words]
+    bare = (part.replace('"', " ").replace("'", " ").split() for part in PARTS.split(command))
+    parts = [words for each in bare if (words := list(_skip_wrappers(each)))]
     best = next((words for words in parts if words[0] not in GUARDS), parts[0] if parts else [])
     plain = (OTHERS.sub("-", PurePosixPath(word).name.lower()).strip("-") for word in _list_plain(best))
     return [word for word in plain if word][:MAX_WORDS]
@@ -84,10 +85,6 @@ def _list_plain(words: list[str]) -> Iterator[str]:
             is_shown = bool(PLAIN.fullmatch(word)) and "://" not in word and not is_value and words[0] not in SPEAKS
         if is_shown:
             yield word
-
-
-def _read_part(part: str) -> list[str]:
-    return list(_skip_wrappers(part.replace('"', " ").replace("'", " ").split()))
 
 
 def _skip_wrappers(words: list[str]) -> Iterator[str]:

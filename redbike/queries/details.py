@@ -11,8 +11,6 @@ from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
 from redbike.store.store import Store
 
-_STARTED = attrgetter("started")
-
 
 def describe_jobs(store: Store, states: Sequence[JobState]) -> list[JobDetails]:
     """Return what is known of jobs, with their runs. Those for every host take two further round trips each."""
@@ -35,7 +33,7 @@ def describe_jobs(store: Store, states: Sequence[JobState]) -> list[JobDetails]:
 
 def _add_runs(found: JobDetails, runs: list[PastRun]) -> JobDetails:
     if runs:
-        runs.sort(key=_STARTED, reverse=True)
+        runs.sort(key=attrgetter("started"), reverse=True)
         found["runs"] = [run.to_dict() for run in runs]
         if last := next((run for run in runs if run.has_result), None):
             found["result"] = last.result

@@ -11,8 +11,6 @@ from redbike.store.past_runs import Failure
 SAMPLES = 3  # jobs of a group that are named
 LONG = 300  # characters of a message that count
 
-_FAILED = attrgetter("failed")
-
 # What differs from one failure to the next: texts in quotes, addresses, long hexadecimal numbers, paths, numbers.
 _VARIABLES = (
     (re.compile(r"'[^']*'|\"[^\"]*\""), "'…'"),
@@ -62,7 +60,8 @@ def group_failures(failures: Iterable[Failure]) -> list[FailureGroup]:
         if group is None:
             group = groups[message] = FailureGroup(name_group(message), message, 0, failure.failed, failure, [])
         group.count += 1
-        group.first, group.newest = min(group.first, failure.failed), max(group.newest, failure, key=_FAILED)
+        group.first = min(group.first, failure.failed)
+        group.newest = max(group.newest, failure, key=attrgetter("failed"))
         if len(group.samples) < SAMPLES:
             group.samples.append(failure.jobid)
     return sorted(groups.values(), key=lambda group: (-group.count, -group.last))

@@ -68,14 +68,10 @@ def find_timed(jobid: str, job: Mapping[str, Any]) -> tuple[str, Schedule]:
         hosts: Sequence[HostDetails] = job.get("hosts", ())
         first = min((each for each in hosts if each["status"] is not None and has_next(each)), key=_rank, default=None)
         inner = find_inner(job["schedule"])
-        if inner is None or (first is None and ("paused" in job or not all(map(_is_gone, hosts)))):
+        if inner is None or (first is None and ("paused" in job or not all("gone" in each for each in hosts))):
             return jobid, schedule
         jobid, schedule = first["jobid"] if first else jobid, inner
     return jobid, add_jitter(schedule, jobid, (job.get("options") or {}).get("spread", 0))
-
-
-def _is_gone(each: HostDetails) -> bool:
-    return "gone" in each
 
 
 def _rank(each: HostDetails) -> tuple[bool, float]:

@@ -107,7 +107,10 @@ def gather(store: Store, since: float, until: float, now: float, patience: float
     incident = Incident(since, until, now)
     processes = store.workers.list_all()
     name = Clock(now, zone).name
-    changes = [replace(each, detail=localize(each.detail, name)) for each in _read_changes(store, incident, deadline)]
+    changes, is_cut = read_changes(store, since, until, deadline)
+    if is_cut:
+        incident.cuts.append("not all changes were read")
+    changes = [replace(each, detail=localize(each.detail, name)) for each in changes]
     failures = _read_failures(store, incident)
     named = list(dict.fromkeys([*failures, *(each.jobid for each in changes if each.jobid)]))
     busy = [jobid for process in processes for jobid in process.jobs]
@@ -123,13 +126,6 @@ def gather(store: Store, since: float, until: float, now: float, patience: float
     incident.first = min([*found, *([change_before] if change_before else [])], default=None)
     incident.moments.sort(key=lambda moment: moment.time)
     return incident
-
-
-def _read_changes(store: Store, incident: Incident, deadline: float) -> list[LogEntry]:
-    changes, is_cut = read_changes(store, incident.since, incident.until, deadline)
-    if is_cut:
-        incident.cuts.append("not all changes were read")
-    return changes
 
 
 def read_changes(store: Store, since: float, until: float, deadline: float) -> tuple[list[LogEntry], bool]:

@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from redbike.config.settings import Settings
 from redbike.queries.blackouts import read_calendar
-from redbike.queries.counting import Counting, Group, comes_sooner
+from redbike.queries.counting import Counting, comes_sooner
 from redbike.queries.forecast import list_coming
 from redbike.queries.lanes.model import EACH, LISTED, Event, Kind, Lane, Lanes, Plan, Question
 from redbike.queries.lanes.remarks import Horizon, add_bands, add_marks, list_held
@@ -215,10 +215,7 @@ def _list_planned(store: Store, found: Lanes, settings: Settings) -> Iterator[li
             elif group is not None and group.minutes:
                 if id(group) not in plans:
                     groups.append(group)
-                    plans[id(group)] = _make_plan(group, counting.base, start, question.every)
+                    is_frequent = group.comes_sooner(question.every)
+                    plans[id(group)] = Plan(group.queue, group.minutes, counting.base, start, is_frequent)
                 planned.append((job, plans[id(group)]))
         yield planned
-
-
-def _make_plan(group: Group, base: float, start: float, every: float) -> Plan:
-    return Plan(group.queue, group.minutes or Counter(), base, start, group.comes_sooner(every))

@@ -226,22 +226,21 @@ def explain_timeline(situation: Situation, clock: Clock) -> str:
     due = situation.job.timeline
     assert due is not None
     if due > clock.now:
-        tried = RetryState.parse(situation.job.retry_state)
-        if tried.due is not None and (why := _find_unplaced(situation)):
-            waits = f"It has been due since {clock.name(tried.due)}, but a dispatcher cannot name its queue: {why}"
-            return f"{waits}; it tries again at {clock.name(due)}, {clock.measure(due)}."
-        if tried.due is not None and (lack := _find_lack(situation)):
-            waits = f"It has been due since {clock.name(tried.due)}, but {lack}"
-            return f"{waits}; it is offered again at {clock.name(due)}, {clock.measure(due)}."
-        if not tried.tries and tried.due is not None:
-            waits = f"It has been due since {clock.name(tried.due)}; a worker without a command or function for it"
-            return f"{waits} has left it to others; it is offered again at {clock.name(due)}, {clock.measure(due)}."
-        if tried.tries and tried.due is not None:
-            when = f"{clock.name(due)}, {clock.measure(due)}.{_warn(situation, due, clock, is_try=True)}"
-            return f"Its occurrence of {clock.name(tried.due)} is tried again at {when}"
-        text = situation.schedule.explain(clock.zone) if situation.schedule else ""
-        said = f": {text[:1].lower()}{text[1:].rstrip('.')}" if text else ""
-        return f"It is not due until {clock.name(due)}, {clock.measure(due)}{said}.{_warn(situation, due, clock)}"
+        tried, when = RetryState.parse(situation.job.retry_state), f"{clock.name(due)}, {clock.measure(due)}"
+        if tried.due is None:
+            text = situation.schedule.explain(clock.zone) if situation.schedule else ""
+            said = f": {text[:1].lower()}{text[1:].rstrip('.')}" if text else ""
+            return f"It is not due until {when}{said}.{_warn(situation, due, clock)}"
+        waits = f"It has been due since {clock.name(tried.due)}"
+        if why := _find_unplaced(situation):
+            return f"{waits}, but a dispatcher cannot name its queue: {why}; it tries again at {when}."
+        if lack := _find_lack(situation):
+            return f"{waits}, but {lack}; it is offered again at {when}."
+        if not tried.tries:
+            waits += "; a worker without a command or function for it has left it to others"
+            return f"{waits}; it is offered again at {when}."
+        warning = _warn(situation, due, clock, is_try=True)
+        return f"Its occurrence of {clock.name(tried.due)} is tried again at {when}.{warning}"
     waits = f"It has been due since {clock.name(due)}"
     if situation.refusal:
         return f"{waits}, but the server takes no changes: {situation.refusal}"
