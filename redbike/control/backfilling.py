@@ -5,7 +5,7 @@ that are kept and earlier backfills tell, and so is what waits or runs, or may s
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -21,7 +21,6 @@ from redbike.schedule.moments import MAX_TEXT
 from redbike.store.backfill import BackfillDetails, DoneRange, NewBackfill, describe_progress, make_jobid
 from redbike.store.backfills import MOST as MOST_FOLLOWERS
 from redbike.store.enums import Left, Outcome
-from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
 from redbike.store.names import check_known_jobid
 from redbike.store.namespace import PAGE, split
@@ -182,12 +181,9 @@ def _read(store: Store, jobid: str, settings: Settings, start: float, end: float
     runs = list(store.journal.list_runs([jobid]))
     ranges = [_Range(jobid, found) for found in store.backfills.list_done(jobid)]
     since = min((run.due for run in runs), default=None)
+    done = frozenset(run.due for run in runs if run.outcome == Outcome.OK)
     busy = frozenset(_list_busy(store, state, settings, start, end))
-    return _Known(state, schedule, frozenset(_list_done(runs)), busy, ranges, since)
-
-
-def _list_done(runs: Iterable[PastRun]) -> Iterator[float]:
-    return (run.due for run in runs if run.outcome == Outcome.OK)
+    return _Known(state, schedule, done, busy, ranges, since)
 
 
 def _list_busy(store: Store, state: JobState, settings: Settings, start: float, end: float) -> Iterator[float]:

@@ -258,13 +258,8 @@ def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
         yield "taken off the timeline" if due is None else f"put on the timeline, due at {due:.6f}"
     if wanted.paused != found.paused:
         held = wanted.held is not None and wanted.held != found.held
-        yield (
-            f"held, due at {wanted.held:.6f}"
-            if held
-            else "nothing of it held"
-            if wanted.paused
-            else "not paused any more"
-        )
+        otherwise = "nothing of it held" if wanted.paused else "not paused any more"
+        yield f"held, due at {wanted.held:.6f}" if held else otherwise
     if wanted.timer != found.timer:
         yield "its pause ends by itself" if wanted.timer is not None else "no end of its pause"
     if wanted.expires_at != found.expires_at:

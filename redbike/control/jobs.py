@@ -39,9 +39,6 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
         holds = read_holds(store.find_shard(state.jobid))
         return find_queue_pause([*holds.get(queue, ()), *holds.get("", ())], state.now)
 
-    def plan_one(state: JobState) -> Cancellation | str:
-        return compute_cancellation(state, settings, find_pause)
-
     for page in split(list_on_hosts(store, jobids, nowhere), STEP):
         words |= dict.fromkeys(page, "")
         while page:
@@ -50,7 +47,8 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
             begun = [each.jobid for each in states if each.backfill or each.trails]
             ended = [jobid for jobid in begun if store.backfills.end(jobid)]
             words |= dict.fromkeys(ended, "ended")
-            found = {each.jobid: plan_one(each) for each in states if each.jobid not in ended}
+            others = [each for each in states if each.jobid not in ended]
+            found = {each.jobid: compute_cancellation(each, settings, find_pause) for each in others}
             words |= {jobid: plan for jobid, plan in found.items() if isinstance(plan, str)}
             plans = [plan for plan in found.values() if isinstance(plan, Cancellation)]
             answers = zip(plans, store.jobs.cancel(plans), strict=True)

@@ -8,7 +8,7 @@
    whose row one of the file is, or if they are too many.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -210,7 +210,7 @@ class Syncer:
             done = list(setter.set_requests(again, from_now, step).values())
         _mark_refused(plans, {job.jobid: job.error for job in done if isinstance(job.error, ValueError)})
         log_if_spent(self._store, asked_for, done)
-        _Besides(plans).commit(self._store, setter.store, self._settings)
+        _change_besides(plans, self._store, setter.store, self._settings)
 
     def _mark_bad(self, plans: list[_Plan], wish: Wish) -> None:
         """Give each job whose row has a bad schedule the status BAD, if there is no such job."""
@@ -246,31 +246,24 @@ class Syncer:
         EveryHost(self._store, self._settings).spread(bases)
 
 
-class _Besides:
-    """What is to be changed of jobs besides what they are set to."""
-
-    def __init__(self, plans: list[_Plan]) -> None:
-        self._memberships = {
-            plan.change.jobid: plan.request.membership
-            for plan in plans
-            if plan.request and not plan.is_set and plan.request.membership is not None
-        }
-        self._pauses: dict[Pause, list[str]] = {}
-        self._blackouts: dict[Blackout, list[str]] = {}
-        for plan in plans:
-            if plan.pause:
-                self._pauses.setdefault(plan.pause, []).append(plan.change.jobid)
-            if plan.blackout:
-                self._blackouts.setdefault(plan.blackout, []).append(plan.change.jobid)
-
-    def commit(self, store: Store, noted: Store, settings: Settings) -> None:
-        """Change it; what people want to know of is `noted`."""
-        store.jobs.set_groups(self._memberships)
-        for pause, jobids in self._pauses.items():
-            jobids = [*jobids, *list_others(store, jobids)]
-            noted.pauses.pause(jobids, **pause.to_row())
-        for blackout, jobids in self._blackouts.items():
-            set_for_jobs(noted, jobids, blackout, settings)
+def _change_besides(plans: list[_Plan], store: Store, noted: Store, settings: Settings) -> None:
+    """Change what is to be changed of jobs besides what they are set to; what people want to know of is `noted`."""
+    groups = {
+        plan.change.jobid: plan.request.membership
+        for plan in plans
+        if plan.request and not plan.is_set and plan.request.membership is not None
+    }
+    pauses, blackouts = defaultdict[Pause, list[str]](list), defaultdict[Blackout, list[str]](list)
+    for plan in plans:
+        if plan.pause:
+            pauses[plan.pause].append(plan.change.jobid)
+        if plan.blackout:
+            blackouts[plan.blackout].append(plan.change.jobid)
+    store.jobs.set_groups(groups)
+    for pause, jobids in pauses.items():
+        noted.pauses.pause([*jobids, *list_others(store, jobids)], **pause.to_row())
+    for blackout, jobids in blackouts.items():
+        set_for_jobs(noted, jobids, blackout, settings)
 
 
 def _mark_refused(plans: list[_Plan], errors: Mapping[str, ValueError]) -> None:
