@@ -18,7 +18,7 @@ from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_bike
 from redbike.cli.load import FIELDS, choose_first
 from redbike.cli.messages import BAD, DONE, FAILED, complain
-from redbike.cli.rows import print_rows
+from redbike.cli.rows import print_rows, show_with
 from redbike.config.file import Config
 from redbike.config.labels import read_filter
 from redbike.config.options import ALL_COLUMNS
@@ -169,14 +169,8 @@ def _describe_bad(change: Change) -> str:
 
 def _show(changes: Sequence[Change]) -> None:
     """Print what would become of jobs: as a table on a terminal, otherwise as ``load`` does."""
-
-    def show(_: object) -> None:
-        # Imported here, as only a terminal needs the library for tables.
-        from redbike.cli.tables import show_changes
-
-        show_changes(*choose_first(changes))
-
-    print_rows({"--format": None}, changes, FIELDS, show, has_header=False)
+    first, number = choose_first(changes)
+    print_rows({"--format": None}, changes, FIELDS, lambda _: show_with("show_changes", number)(first), False)
     sys.stdout.flush()
 
 

@@ -10,7 +10,7 @@ from redbike.cli.arguments import Arguments, parse_count, parse_time, prepare_ti
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import open_progress
 from redbike.cli.missing import names_missing
-from redbike.cli.rows import choose_format, find_format, print_rows
+from redbike.cli.rows import choose_format, find_format, print_rows, show_with
 from redbike.config.file import Config
 from redbike.facade.redbike import Redbike
 from redbike.queries.fields import AGENDA, FAILURES, JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
@@ -144,10 +144,6 @@ def _print(
     """
 
     def show(rows: Iterable[Any]) -> None:
-        # Imported here, as only a terminal needs the library for tables.
-        from redbike.cli import tables
-
-        function: Callable[..., None] = getattr(tables, name)
-        function(rows, Clock(bike.store.timeline.read_clock(), bike.settings.timezone), *more)
+        show_with(name, Clock(bike.store.timeline.read_clock(), bike.settings.timezone), *more)(rows)
 
     print_rows(arguments, rows, fields, show, show_more=show_more)

@@ -12,7 +12,7 @@ from typing import IO
 from redbike.cli.arguments import Arguments, parse_time, prepare_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import BAD, DONE, complain, open_progress
-from redbike.cli.rows import print_rows
+from redbike.cli.rows import print_rows, show_with
 from redbike.config.file import Config
 from redbike.control.sync.changes import Change, describe_counts
 from redbike.errors import BadConfig, RedbikeError
@@ -55,7 +55,8 @@ def load_jobs(arguments: Arguments, config: Config) -> int:
                 _conclude(name, counts, "; interrupted")
             raise
     for first, number in chosen:
-        _show(first, number)
+        if first:
+            show_with("show_changes", number)(first)
     status = _conclude(name, counts, "; nothing was changed" if dry_run else "")
     if loss := streams.find_loss():
         raise RedbikeError(loss)
@@ -135,14 +136,6 @@ def choose_first(changes: Iterable[Change]) -> tuple[list[Change], int]:
         if len(kinds[change.difference]) < SHOWN:
             kinds[change.difference].append(change)
     return list(chain(*kinds.values())), number
-
-
-def _show(first: list[Change], number: int) -> None:
-    # Imported here, as only a terminal needs the library for tables.
-    from redbike.cli.tables import show_changes
-
-    if first:
-        show_changes(first, number)
 
 
 def _conclude(name: str, counts: Counter[str], ending: str = "") -> int:

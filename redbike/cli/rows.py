@@ -39,6 +39,18 @@ def print_rows(
             show(rows)
 
 
+def show_with(name: str, *more: Any) -> Callable[[Iterable[Any]], None]:
+    """Return what shows rows by the function of `redbike.cli.tables` with this name, which takes `more` besides."""
+
+    def show(rows: Iterable[Any]) -> None:
+        # Imported here, as only a terminal needs the library for tables.
+        from redbike.cli import tables
+
+        getattr(tables, name)(rows, *more)
+
+    return show
+
+
 def choose_format(arguments: Arguments) -> str:
     """Return the format of rows, "" for a table. Raise `BadConfig` for an unknown one."""
     given = find_format(arguments)

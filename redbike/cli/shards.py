@@ -1,12 +1,9 @@
 """Run the command shards: print them, and move the jobs to another number of them."""
 
-from collections.abc import Iterable
-from typing import Any
-
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import check_embedded_server, open_to_look
 from redbike.cli.messages import DONE, FAILED, open_progress
-from redbike.cli.rows import print_rows
+from redbike.cli.rows import print_rows, show_with
 from redbike.config.file import Config
 from redbike.connection.client import aim_at, connect
 from redbike.control.moving import Moved, Mover, check_number
@@ -23,14 +20,7 @@ def control_shards(arguments: Arguments, config: Config) -> int:
         print(move_shards(config, _parse_number(arguments["--to"])).describe())
         return DONE
     shards = list_shards(open_to_look(config).store)
-
-    def show(rows: Iterable[Any]) -> None:
-        # Imported here, as only a terminal needs the library for tables.
-        from redbike.cli.tables import show_shards
-
-        show_shards(rows)
-
-    print_rows(arguments, shards, SHARDS, show)
+    print_rows(arguments, shards, SHARDS, show_with("show_shards"))
     return FAILED if any(shard.problem for shard in shards) else DONE
 
 

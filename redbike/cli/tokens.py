@@ -1,12 +1,11 @@
 """Run the command token: give tokens to those who ask the API and the page, list them, and take them back."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from redbike.cli.arguments import Arguments, parse_time, prepare_time, tell_time
 from redbike.cli.bike import open_bike, open_to_look
 from redbike.cli.messages import complain
-from redbike.cli.rows import print_rows
+from redbike.cli.rows import print_rows, show_with
 from redbike.config.file import Config
 from redbike.control.operator import name_operator
 from redbike.control.tokens import make_token
@@ -73,11 +72,4 @@ def _measure(text: str | None) -> float | None:
 def _list_tokens(arguments: Arguments, config: Config) -> None:
     bike = open_to_look(config)
     tokens, now = bike.store.tokens.read_all()
-
-    def show(rows: Iterable[Any]) -> None:
-        # Imported here, as only a terminal needs the library for tables.
-        from redbike.cli.tables import show_tokens
-
-        show_tokens(rows, Clock(now, bike.settings.timezone))
-
-    print_rows(arguments, tokens, TOKENS, show)
+    print_rows(arguments, tokens, TOKENS, show_with("show_tokens", Clock(now, bike.settings.timezone)))
