@@ -41,7 +41,9 @@ def backfill_job(arguments: Arguments, config: Config) -> None:
     clock = Clock(read_clock(), bike.settings.timezone)
     found = bike.backfill(arguments["<JOBID>"], start, end, at_once, bool(arguments["--again"]), is_dry, alone)
     if is_dry:
-        print_rows(arguments, _list_rows(found), FIELDS, lambda rows: _show(rows, found, clock))
+        jobids = [found.jobid, *found.followers]
+        rows = (SimpleNamespace(jobid=make_jobid(each, due), due=due) for due in found.dues for each in jobids)
+        print_rows(arguments, rows, FIELDS, lambda rows: _show(rows, found, clock))
     for line in _explain(found, clock, is_dry):
         complain(line)
     if not is_dry:
@@ -55,11 +57,6 @@ def _note_pauses(bike: Redbike, found: Backfill, clock: Clock) -> None:
         for jobid, said in islice(list_paused(bike.store, jobids, clock.zone), SHOWN):
             complain(f"{jobid} is {said}")
     note_pauses(bike, jobids, clock.now)
-
-
-def _list_rows(found: Backfill) -> Iterable[SimpleNamespace]:
-    jobids = [found.jobid, *found.followers]
-    return (SimpleNamespace(jobid=make_jobid(each, due), due=due) for due in found.dues for each in jobids)
 
 
 def _show(rows: Iterable[SimpleNamespace], found: Backfill, clock: Clock) -> None:

@@ -27,7 +27,9 @@ def show_agenda(agenda: Forecast, clock: Clock) -> None:
 
 
 def _print_agenda(agenda: Forecast, clock: Clock, console: Console) -> None:
-    console.print(_describe_all(agenda, clock), style="bold")
+    when = f"{clock.format_minute(agenda.start)} to {clock.format_minute(agenda.end)} {clock.zone}"
+    heading = f"{name_number(agenda.runs, 'run')} of {name_number(agenda.jobs, 'job')}, {when}"
+    console.print(make_text(heading), style="bold")
     if agenda.quarters:
         runs = Counter[str]()
         for quarter in agenda.quarters:
@@ -53,11 +55,6 @@ def _print_agenda(agenda: Forecast, clock: Clock, console: Console) -> None:
             console.print(make_text(_advise(agenda, clock)))
     for text in _list_left_out(agenda):
         console.print(make_text(text))
-
-
-def _describe_all(agenda: Forecast, clock: Clock) -> Text:
-    when = f"{clock.format_minute(agenda.start)} to {clock.format_minute(agenda.end)} {clock.zone}"
-    return make_text(f"{name_number(agenda.runs, 'run')} of {name_number(agenda.jobs, 'job')}, {when}")
 
 
 def _make_legend(runs: Counter[str], colours: dict[str, str]) -> Text:

@@ -24,6 +24,7 @@ from redbike.queries.check.surroundings import (
     check_shared,
     check_zones,
 )
+from redbike.schedule.moments import join_words
 from redbike.text.printable import name_number
 from redbike.worker.loader import load_worker
 
@@ -100,8 +101,7 @@ def check_all(arguments: Arguments, _: Config) -> int:
         for finding in check.run(report):
             problems += finding.is_problem
             print(finding)
-    *first, last = check.looked_at
-    looked_at = f"{', '.join(first)} and {last}" if first else last
+    looked_at = join_words(check.looked_at)
     if problems:
         print(f"{name_number(problems, 'problem')} in {looked_at}")
         return FAILED

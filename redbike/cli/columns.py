@@ -37,14 +37,11 @@ def make_text(text: str, style: str = "") -> Text:
     return Text(escape(text.encode(errors="surrogateescape")).replace("\t", " "), style)
 
 
-def _make_cell(shown: Text | str) -> Text:
-    return shown if isinstance(shown, Text) else make_text(shown)
-
-
 def make_table(columns: Sequence[Column], rows: Sequence[Any], room: int) -> Table:
     """Return a table that is at most `room` columns of the terminal wide."""
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
-    cells = [[_make_cell(column.show(row)) for row in rows] for column in columns]
+    shown = [map(column.show, rows) for column in columns]
+    cells = [[each if isinstance(each, Text) else make_text(each) for each in own] for own in shown]
     natural = [
         max([cell_len(column.title), *(text.cell_len for text in own)])
         for column, own in zip(columns, cells, strict=True)

@@ -29,12 +29,9 @@ def open_paged() -> Iterator[Console]:
     with console.capture() as captured:
         yield console
     shown = captured.get()
-    if shown.count("\n") < console.height:
-        sys.stdout.write(shown)
-        return
     # Without less, as in a small container, the shell would complain of that.
-    pager = "less" if shutil.which("less") else ""
-    if not _page(os.environ.get("PAGER", pager), shown):
+    pager = os.environ.get("PAGER", "less" if shutil.which("less") else "")
+    if shown.count("\n") < console.height or not _page(pager, shown):
         sys.stdout.write(shown)
 
 

@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
 
 from redbike.cli.help import OVERVIEW, show_usage
 from redbike.cli.messages import BAD, complain
@@ -15,13 +14,6 @@ from redbike.worker.loader import quote_spec
 QUOTES_HINT = "; a schedule with spaces needs quotes"
 RENAMED = {"requeue": "run"}  # commands of older versions
 ELSEWHERE = {"alert": "; redbike health says what is wrong now, and redbike failures which jobs fail"}
-
-
-class Diagnosis(NamedTuple):
-    """An explanation in one line, and the commands whose usage helps."""
-
-    message: str
-    commands: list[str]
 
 
 def explain_mistake(usage: Usage, arguments: Sequence[str]) -> int:
@@ -37,10 +29,10 @@ def explain_mistake(usage: Usage, arguments: Sequence[str]) -> int:
     return BAD
 
 
-def diagnose(usage: Usage, arguments: Sequence[str]) -> Diagnosis:
-    """Explain why `arguments` do not match the usage."""
+def diagnose(usage: Usage, arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """Return in one line why `arguments` do not match the usage, and the commands whose usage helps."""
     if not arguments:
-        return Diagnosis("a command is needed", [*usage.lines])
+        return "a command is needed", [*usage.lines]
     # Where the options cannot be told from their values, the first word that is a command is taken for it.
     command = next((word for word in arguments if word in usage.lines), "")
     try:
@@ -58,8 +50,8 @@ def diagnose(usage: Usage, arguments: Sequence[str]) -> Diagnosis:
         message = error.message.format(quote(error.word)) if error.word else error.message
         ending = f"; is {meant!r} meant?" if meant else error.hint
         shown = meant if meant in usage.lines else command
-        return Diagnosis(message + ending, [shown] if shown else [])
-    return Diagnosis(f"bad usage of {command}", [command])
+        return message + ending, [shown] if shown else []
+    return f"bad usage of {command}", [command]
 
 
 def quote(word: str) -> str:

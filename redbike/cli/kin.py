@@ -1,6 +1,6 @@
 """What is shown on a terminal of who follows whom."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from redbike.loop.occurrences import JUST_BEFORE
@@ -65,26 +65,18 @@ class Kin:
         self._family = Family(store, presumes_success=False)
         self._around: Neighbourhood | None = look_around(store, jobid, clock, self._family)
         state = self._family.states.get(jobid)
-        self._after = find_after(state.schedule) if state else None
+        self.after = find_after(state.schedule) if state else None
         self._state = state
 
-    @property
-    def due_times(self) -> Schedule | None:
-        """The due times of its parents; None if it has none."""
-        return list_due_times(self._family, self._state) if self._state and self._after else None
-
-    def find_due(self, moment: float) -> float:
-        """Return the due time of what it runs at one of these instants."""
-        return find_due(self._state, moment)
-
-    def explain_lack(self, due_times: Schedule) -> str:
-        """Return why it has no due times to be listed, as a sentence; "" if it has."""
-        return _explain_lack(self._family, due_times, self._clock)
-
-    def extend(self, remark: Callable[[float], str]) -> Callable[[float], str]:
-        """Return what tells the same of a due time, or else which of its parents is paused then."""
+    def list_times(self, count: int, stored: float | None, remark: Callable[[float], str]) -> Iterable[str]:
+        """Return the due times of its parents as lines, or one that says why they cannot be listed."""
+        assert self._state
+        schedule = list_due_times(self._family, self._state)
+        if lack := _explain_lack(self._family, schedule, self._clock):
+            return [lack]
+        now, zone, shown = self._clock.now, self._clock.zone, partial(find_due, self._state)
         remark_all = remark_parents(self._family, [self._jobid], self._clock, remark)
-        return lambda due: _show(remark_all(due))
+        return list_runs(schedule, now, now, count, zone, stored, lambda due: _show(remark_all(due)), shown)
 
     def explain(self, place: str) -> str:
         """Return for what it waits, or its `place` if it does not wait for its parents."""
@@ -95,12 +87,12 @@ class Kin:
 
     def list_facts(self) -> Iterator[tuple[str, str]]:
         """Yield what it is after, and what follows it, as names and values."""
-        if self._after and is_group(self._after.parents[0]):
-            yield "waits for", _show(describe_group(self._family, self._after.parents[0]))
-        elif self._after:
-            ending = self._after.ending
-            parents = (f"{each} ({self._describe(each, ending)})" for each in self._after.parents[:MOST])
-            yield "after", _list_some(list(parents), len(self._after.parents))
+        if self.after and is_group(self.after.parents[0]):
+            yield "waits for", _show(describe_group(self._family, self.after.parents[0]))
+        elif self.after:
+            ending = self.after.ending
+            parents = (f"{each} ({self._describe(each, ending)})" for each in self.after.parents[:MOST])
+            yield "after", _list_some(list(parents), len(self.after.parents))
         if followers := self._family.list_followers(self._jobid):
             yield "followed by", _list_some(list(map(name_parent, followers[:MOST])), len(followers))
 

@@ -4,8 +4,8 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TextIO
 
 from redbike.process import command_log
@@ -76,30 +76,28 @@ def _escape(line: str) -> str:
 
 def open_progress(in_bytes: bool = False) -> AbstractContextManager[Report | None]:
     """Return a context that gives what hears how far it is; None where there is nobody to see it."""
-    return _Progress(in_bytes) if sys.stderr.isatty() else nullcontext()
+    return _show_progress(in_bytes) if sys.stderr.isatty() else nullcontext()
 
 
-class _Progress(AbstractContextManager[Report]):
-    """A bar that goes away when all is done."""
+@contextmanager
+def _show_progress(in_bytes: bool) -> Iterator[Report]:
+    """Show a bar that goes away when all is done."""
+    # Imported here, as only a terminal needs the library for bars.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
 
-    def __init__(self, in_bytes: bool) -> None:
-        # Imported here, as only a terminal needs the library for bars.
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
+    many = MANY_BYTES if in_bytes else MANY
+    columns = (TextColumn("jobs"), BarColumn(), TaskProgressColumn() if in_bytes else MofNCompleteColumn())
+    # What is printed meanwhile goes to standard output, not to where the bar is.
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+    task = bar.add_task("jobs", total=None)
 
-        self._many = MANY_BYTES if in_bytes else MANY
-        columns = (TextColumn("jobs"), BarColumn(), TaskProgressColumn() if in_bytes else MofNCompleteColumn())
-        # What is printed meanwhile goes to standard output, not to where the bar is.
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
-        self._task = self._bar.add_task("jobs", total=None)
+    def report(done: int, number: int) -> None:
+        if number >= many:
+            bar.start()
+            bar.update(task, completed=done, total=number)
 
-    def __enter__(self) -> Report:
-        return self._report
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def _report(self, done: int, number: int) -> None:
-        if number >= self._many:
-            self._bar.start()
-            self._bar.update(self._task, completed=done, total=number)
+    try:
+        yield report
+    finally:
+        bar.stop()

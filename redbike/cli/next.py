@@ -97,10 +97,6 @@ def _print_job(bike: "Redbike", jobid: str, job: Mapping[str, Any], config: Conf
         _print_runs(schedule, span, zone, job["next_run"], *describe_left(schedule, remark, Clock(span.now, zone)))
 
 
-def _say_nothing(due: float) -> str:
-    return ""
-
-
 def _print_runs(
     schedule: Schedule,
     span: _Span,
@@ -120,7 +116,7 @@ def _print_follower(
     jobid: str,
     config: Config,
     span: _Span,
-    remark: Callable[[float], str] = _say_nothing,
+    remark: Callable[[float], str] = lambda due: "",
     state: str = "",
 ) -> None:
     """Print what a follower waits for, and when its parents are due next; `jobid` is "" for one that is not set.

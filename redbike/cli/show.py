@@ -90,13 +90,10 @@ def print_job(bike: Redbike, jobid: str, job: Job) -> None:
     facts = dict(chain(kin.list_facts() if kin else (), _list_facts(bike, jobid, job, clock)))
     for name, value in facts.items():
         print(f"  {name:<{max(map(len, facts))}}  {value}")
-    due_times = kin.due_times if kin else None
-    if kin and due_times and goes_on:
-        lack, remark = kin.explain_lack(due_times), make_remark(job.get("blackouts", ()), clock, limits)
-        more = job["next_run"], kin.extend(remark), kin.find_due
-        times = list_runs(due_times, clock.now, clock.now, COMING, clock.zone, *more)
-        runs = iter([lack]) if lack else times
-        _print_section(f"Due times of its parents ({_name_zones(clock.zone)})", runs)
+    if kin and kin.after and goes_on:
+        remark = make_remark(job.get("blackouts", ()), clock, limits)
+        times = kin.list_times(COMING, job["next_run"], remark)
+        _print_section(f"Due times of its parents ({_name_zones(clock.zone)})", times)
     elif schedule and goes_on:
         _print_coming(bike, jobid, job, clock, limits)
     if kin:

@@ -105,12 +105,8 @@ def show_failures(failures: Iterable[Any], clock: Clock) -> None:
         Column("OWNER", lambda each: str(each.owner or NOTHING), Width.CUT),
         Column("NOTE", lambda each: str(each.note or NOTHING), Width.CUT, is_extra=True),
     ]
-    kept = [each for each in columns if each.title not in ("OWNER", "NOTE") or _has_any(found, each.title.lower())]
-    _print(kept, found)
-
-
-def _has_any(rows: Iterable[Any], name: str) -> bool:
-    return any(getattr(row, name) for row in rows)
+    given = {name for name in ("owner", "note") if any(getattr(each, name) for each in found)}
+    _print([each for each in columns if each.title.lower() in given or each.title not in ("OWNER", "NOTE")], found)
 
 
 def _show_moment(moment: object, clock: Clock) -> str:

@@ -61,7 +61,7 @@ def show_top(arguments: Arguments, config: Config) -> None:
                     request = None
                     while request is None:
                         width, height = console.size
-                        clock = Clock(reader.clock, bike.settings.timezone)
+                        clock = Clock(reader.view.glance.now if reader.view else 0.0, bike.settings.timezone)
                         live.update(draw(reader.view, reader.problem, title, clock, desk, width, height), refresh=True)
                         request = reader.take(events.wait(desk))
                 if request.verb == "show":
@@ -91,11 +91,6 @@ class _Reader:
         self.problem = "there was no answer yet"
         self._bike, self._desk = bike, desk
         self._requests: SimpleQueue[Request] = SimpleQueue()
-
-    @property
-    def clock(self) -> float:
-        """The time of what is shown, in epoch seconds."""
-        return 0.0 if self.view is None else self.view.glance.now
 
     def read_on(self, events: "_Events") -> None:
         """Read every `INTERVAL` seconds, until the process ends."""
