@@ -79,12 +79,6 @@ def test_it_is_stored_complete(text, stored):
     ]
 
 
-def test_its_lines_are_kept_when_its_zone_is_added():
-    schedule = parse("0 9 * * *\nEXDATE:20261225T090000").with_zone()
-    assert schedule.text == "CRON_TZ=UTC 0 9 * * *\nEXDATE:20261225T090000"
-    assert schedule.next(instant("2026-12-24T17:00")) == instant("2026-12-26T09:00")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from dateutil.rrule import rrulestr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -85,37 +84,6 @@ def test_it_agrees_with_brute_force():
 @pytest.mark.parametrize("name", ZONES)
 def test_it_agrees_with_brute_force_wherever_clocks_change(name):
     assert [wrong for middle in compare.changes(name)[:2] if (wrong := compare.rules_differ(name, middle))] == []
-
-
-@given(st.integers(0, 10**6))
-@settings(max_examples=50)
-def test_it_expands_a_period_as_dateutil_does(seed):
-    rule = random_rule(random.Random(seed))
-    rule.zone, rule.until = "UTC", None
-    # Where dateutil reads the standard in another way: weeks of the year, and positions in the week of DTSTART.
-    if rule.parts.get("BYWEEKNO") or (rule.freq == "WEEKLY" and rule.parts.get("BYSETPOS")):
-        return
-    rule.parts.pop("BYYEARDAY", None)
-    rule.count = rule.count or 40
-    if rule.freq in ("HOURLY", "MINUTELY", "SECONDLY"):
-        rule.parts = {name: rule.parts[name] for name in rule.parts if name in ("BYDAY", "BYMINUTE")}
-    try:
-        schedule = parse(rule.text)
-    except BadSchedule:
-        return
-    theirs = rrulestr(rule.text.replace(";TZID=UTC", "").split("\n")[1], dtstart=rule.start)
-    since = rule.start.replace(tzinfo=UTC).timestamp() - 1
-    limit = rule.start.replace(year=rule.start.year + 12)
-    expected = []
-    for found in theirs.xafter(rule.start, inc=True):
-        if found > limit:
-            break
-        expected.append(found.replace(tzinfo=UTC).timestamp())
-    found = []
-    while len(found) < len(expected):
-        since = schedule.next(since)
-        found.append(since)
-    assert found == expected
 
 
 changes = functools.cache(compare.changes)

@@ -41,6 +41,7 @@ GOOD = [
     "H/15 * * * * H",
     "0 12 L,15W * 5#2,L1 0 2020-2090/7",
     "@daily",
+    "0 9 * * *\nEXDATE:20200920T090000",
     "@WEEKLY",
     "CRON_TZ=Asia/Kathmandu 0 3 * * *",
     "cron_tz=UTC 0 3 * * *",
@@ -207,11 +208,6 @@ DOCUMENTED = re.findall(
 def test_it_runs_where_clocks_change_as_documented(text, after, expected):
     wanted = [datetime.fromisoformat(run).timestamp() for run in expected.split()]
     assert runs(text, datetime.fromisoformat(after).timestamp(), len(wanted)) == wanted
-
-
-def test_count_walks_calendars():
-    assert parse("0 * * * *").count(0, 86400, 100) == 24
-    assert parse("0 * * * *").count(0, 86400, 5) == 5
 
 
 def test_only_what_others_make_due_is_a_follower():
