@@ -37,7 +37,7 @@ def test_in_a_cluster_a_prefix_has_a_part_in_braces_that_says_its_slot(prefix, e
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("redis+cluster://u:hunter2@127.0.0.1:1,127.0.0.1:2", r"127\.0\.0\.1:1: .*; 127\.0\.0\.1:2: "),
+        ("redis+cluster://u:hunter2@127.0.0.1:1,127.0.0.1:2", r"^cannot reach .*127\.0\.0\.1:1: .*; 127\.0\.0\.1:2: "),
         ("redis+sentinel://u:hunter2@127.0.0.1:1/service", r"127\.0\.0\.1:1"),
         ("unix:///tmp/nowhere/redis.sock", "nowhere"),
     ],
@@ -46,6 +46,7 @@ def test_what_is_not_there_is_said_in_a_few_words(url, said):
     with pytest.raises(Unreachable, match=said) as refused:
         check_server(connect(url))
     assert len(str(refused.value)) < 180
+    assert "\n" not in str(refused.value)
     assert "hunter2" not in str(refused.value)
 
 

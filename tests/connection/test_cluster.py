@@ -11,6 +11,7 @@ from redbike.errors import ServerError, Unreachable
 from redbike.store.inspection import listing
 from redbike.store.inspection.fsck import fsck
 from tests.commandline import Shell, make_module
+from tests.loops import beside, join, start
 from tests.servers import Cluster
 from tests.test_security import IN_A_SHELL
 from tests.verbs import Quiet
@@ -49,13 +50,10 @@ def test_a_prefix_without_braces_gets_them_and_one_line_says_so(cluster, prefix,
     bike = Redbike(Quiet(), prefix=prefix, redis_config=cluster.url)
     assert bike.prefix == f"{{{prefix}}}"
     assert caplog.records == []
-    dispatcher = threading.Thread(target=bike.dispatch)
-    dispatcher.start()
-    wait_until(lambda: bike.store.timeline.read_dispatched()[1])
+    with beside(bike.store, bike.dispatch):
+        wait_until(lambda: bike.store.timeline.read_dispatched()[1])
     said = f"in a cluster all keys must be in one slot: the prefix is '{{{prefix}}}'"
     assert [record.message for record in caplog.records].count(said) == 1
-    bike.control("HALT")
-    dispatcher.join()
     bike.set("job:A", "NOW")
     assert all(key.startswith(bike.prefix.encode()) for key in bike.redis.scan_iter(match=f"*{prefix}*"))
 
@@ -97,10 +95,7 @@ def test_a_slot_that_moves_under_load_is_followed_without_an_error(bike, cluster
 
     expected = [f"{number}:A" for number in range(100)]
     assert all(result is True for _, result in bike.set_many((jobid, "NOW") for jobid in expected))
-    worker = threading.Thread(target=bike.work)
-    worker.start()
-    mover = threading.Thread(target=move)
-    mover.start()
+    worker, mover = start(bike.work), start(move)
     while not moved.is_set():
         jobid = f"{len(expected)}:A"
         if len(expected) % 2:
@@ -111,10 +106,10 @@ def test_a_slot_that_moves_under_load_is_followed_without_an_error(bike, cluster
             assert (done.returncode, done.stderr) == (0, "")
             by_hand.set()
         expected.append(jobid)
-    mover.join()
+    join(mover)
     wait_until(lambda: len(bike.worker.worked) == len(expected))
     bike.control("HALT")
-    worker.join()
+    join(worker)
     assert sorted(bike.worker.worked) == sorted(expected)
     assert list(fsck(bike.store)) == []
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
@@ -149,21 +144,6 @@ def test_a_check_during_which_the_slot_moves_looks_at_every_job(bike, cluster, m
     monkeypatch.setattr("redbike.store.inspection.listing._list_inflight", list_inflight)
     assert len(list(bike.fsck())) == 3000
     assert moves == [3000]
-
-
-@pytest.mark.parametrize(
-    ("url", "said"),
-    [
-        ("redis+cluster://127.0.0.1:1", "cannot reach Redis"),
-        ("redis+cluster://nobody:wrong@{place}", "refuses the login"),
-    ],
-)
-def test_a_cluster_that_cannot_be_used_is_one_line(cluster, url, said):
-    place = cluster.url.partition("://")[2]
-    with pytest.raises(ServerError, match=said) as caught:
-        Redbike(Quiet(), redis_config=url.format(place=place))
-    assert "\n" not in str(caught.value)
-    assert "wrong" not in str(caught.value)
 
 
 def test_who_takes_a_node_for_the_server_is_told_the_right_url(cluster):
@@ -234,3 +214,45 @@ def test_a_login_that_all_nodes_refuse_is_an_error_that_names_one_of_them(guests
     with pytest.raises(ServerError, match=f"refuses the login: {place}: invalid username-password pair") as found:
         Redbike(Quiet(), prefix="{guests}", redis_config=f"redis+cluster://guest:wrong@{place}")
     assert not isinstance(found.value, Unreachable)
+    assert "wrong" not in str(found.value)
+
+
+FAILS = "if jobid.startswith('fails') and not os.path.exists('mended'): raise ValueError('not today')"
+
+
+def test_every_command_does_its_work_on_a_cluster(tmp_path, cluster, prefix):
+    shell = Shell(tmp_path, cluster.url)
+    (tmp_path / ".redbike.conf").write_text(f"[redbike]\nprefix: {prefix}\nworker: jobs:Worker('A')\n")
+    (tmp_path / "jobs.py").write_text(make_module(FAILS, head="import os"))
+    (tmp_path / "jobs.csv").write_text("loaded:A,EVERY:1h\n")
+
+    def output(line: str, status: int = 0) -> str:
+        done = shell.run(*line.split())
+        assert done.returncode == status, done.stderr
+        return done.stdout
+
+    def events() -> dict[str, str]:
+        return dict(line.split(",")[:2] for line in output("statuses").splitlines())
+
+    up = shell.start("up")
+    output("set job:A NOW")
+    output("set fails:A NOW")
+    output("load jobs.csv")
+    wait_until(lambda: events() == {"job:A": "STP", "fails:A": "DIE", "loaded:A": "TML"}, 30)
+    assert '"jobid": "fails:A"' in output("failures")
+    (tmp_path / "mended").touch()
+    output("run fails:A")
+    wait_until(lambda: events()["fails:A"] == "STP", 30)
+    assert output("health job:*").startswith("OK: ")
+    assert output("next --count=1 loaded:A").startswith("Every hour")
+    output("unset fails:A")
+    assert sorted(output("schedules").splitlines())[0].startswith("job:A,")
+    output("control HALT")
+    assert up.wait(60) == 0
+    # The timeline is lost behind Redbike's back.
+    key = f"{{{prefix}}}-timeline"
+    assert cluster.master_of(key).client.delete(key) == 1
+    assert "'loaded:A'" in output("fsck", status=1)
+    assert "repaired: put on the timeline" in output("fsck --repair")
+    assert output("fsck") == ""
+    shell.close()

@@ -13,7 +13,7 @@ from redbike.connection.check import _check_version
 from redbike.connection.client import aim_at_each, connect
 from redbike.errors import ServerError
 from tests.commandline import make_module
-from tests.servers import Node, free_ports
+from tests.servers import free_ports
 from tests.verbs import Quiet
 from tests.waiting import wait_until
 
@@ -41,24 +41,22 @@ def impostor(port):
 
 
 @pytest.mark.acceptance
-def test_loops_wait_until_the_server_is_back_in_its_place(shell):
-    [port] = free_ports(1)
-    server = Node(shell.folder / "server", port, "--appendonly", "yes")
+def test_loops_wait_until_the_server_is_back_in_its_place(node, shell):
     (shell.folder / "jobs.py").write_text(make_module("print('done', jobid, flush=True)"))
     (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
-    shell.environment["REDBIKE_URL"] = f"redis://127.0.0.1:{port}"
+    shell.environment["REDBIKE_URL"] = f"redis://127.0.0.1:{node.port}"
     processes = [shell.start("dispatch", log="dispatch"), shell.start("work", log="work")]
     assert shell.run("set", "first:A", "NOW").returncode == 0
     wait_until(lambda: "done first:A" in shell.log("work"))
     # The dispatcher goes round, too.
-    wait_until(lambda: server.client.exists("redbike-dispatched"))
-    server.kill()
-    with impostor(port):
+    wait_until(lambda: node.client.exists("redbike-dispatched"))
+    node.kill()
+    with impostor(node.port):
         for log in ("dispatch", "work"):
             wait_until(lambda log=log: "waiting for it" in shell.log(log), 20)
         done = shell.run("tell", "first:A")
         assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    server.start()
+    node.start()
     for log in ("dispatch", "work"):
         wait_until(lambda log=log: "Redis is back" in shell.log(log), 20)
     assert shell.run("set", "second:A", "NOW").returncode == 0
@@ -67,8 +65,6 @@ def test_loops_wait_until_the_server_is_back_in_its_place(shell):
         process.terminate()
         assert process.wait(60) == 0
     assert "Traceback" not in shell.log("dispatch") + shell.log("work")
-    server.kill()
-    server.client.close()
 
 
 @pytest.mark.acceptance
@@ -79,12 +75,9 @@ def test_other_nodes_of_a_cluster_are_asked(cluster, prefix):
         bike.redis.close()
 
 
-def test_a_single_server_that_is_given_as_a_cluster_is_said(tmp_path):
-    server = Node(tmp_path / "server", *free_ports(1))
+def test_a_single_server_that_is_given_as_a_cluster_is_said(node):
     with pytest.raises(ServerError, match=r"cluster support disabled.*the url of a single server is redis://"):
-        Redbike(Quiet(), redis_config=f"redis+cluster://127.0.0.1:{server.port}")
-    server.kill()
-    server.client.close()
+        Redbike(Quiet(), redis_config=f"redis+cluster://127.0.0.1:{node.port}")
 
 
 @pytest.mark.acceptance

@@ -13,26 +13,15 @@ from tests.cli.refused import check_refused
 from tests.commandline import Shell
 from tests.connection.embedded import make_binary
 from tests.pages import find_block
-from tests.servers import Node, free_ports
 from tests.waiting import wait_until
 
 BLOCKS, SIZE = 32, 65536  # of 512 bytes that a file may have; bytes that the server has before
 
 
 @pytest.fixture
-def start(tmp_path):
-    """Starts a server with these options; its client, and a shell whose commands use it."""
-    nodes = []
-
-    def start(*options):
-        node = Node(tmp_path / f"server{len(nodes)}", *free_ports(1), *options)
-        nodes.append(node)
-        return node.client, Shell(tmp_path, f"redis://127.0.0.1:{node.port}")
-
-    yield start
-    for node in nodes:
-        node.kill()
-        node.client.close()
+def shell(node, tmp_path):
+    """The command line, on a server whose settings a test may change."""
+    return Shell(tmp_path, f"redis://127.0.0.1:{node.port}")
 
 
 def ask(shell, jobid):
@@ -42,11 +31,10 @@ def ask(shell, jobid):
     return health.stdout.partition(" | ")[0], why.stdout
 
 
-def test_a_master_without_its_replicas_refuses_what_they_would_not_hear_of(start):
-    client, shell = start()
+def test_a_master_without_its_replicas_refuses_what_they_would_not_hear_of(node, shell):
     assert shell.run("set", "job:A", "NOW").returncode == 0
     for line in find_block("durability", "min-replicas-to-write").splitlines():
-        client.config_set(*line.split())
+        node.client.config_set(*line.split())
     bike = Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"])
     with pytest.raises(Unreachable, match="NOREPLICAS"):
         bike.set("other:A", "NOW")
@@ -56,10 +44,9 @@ def test_a_master_without_its_replicas_refuses_what_they_would_not_hear_of(start
     assert "but the server takes no changes: Redis refuses: NOREPLICAS" in why
 
 
-def test_a_server_whose_memory_is_full_refuses_new_jobs(start):
-    client, shell = start()
+def test_a_server_whose_memory_is_full_refuses_new_jobs(node, shell):
     assert shell.run("set", "job:A", "NOW").returncode == 0
-    client.config_set("maxmemory", 1)
+    node.client.config_set("maxmemory", 1)
     # Redis queues no command of a transaction then, not even one that reads.
     for command in ("jobs", "schedules", "agenda", "queues", "metrics", "tell job:A", "log", "fsck"):
         done = shell.run(*command.split())

@@ -126,11 +126,8 @@ def test_certificates_are_read_once_and_again_when_a_file_is_replaced(server, fo
 
 
 @pytest.mark.acceptance
-def test_a_port_that_does_not_speak_it_is_not_for_those_who_do(tmp_path, folder, shell_of):
-    plain = Node(tmp_path / "server", *free_ports(1))
-    is_refused(shell_of(f"rediss://127.0.0.1:{plain.port}/0?ssl_ca_certs={folder}/ca.pem"))
-    plain.kill()
-    plain.client.close()
+def test_a_port_that_does_not_speak_it_is_not_for_those_who_do(node, folder, shell_of):
+    is_refused(shell_of(f"rediss://127.0.0.1:{node.port}/0?ssl_ca_certs={folder}/ca.pem"))
 
 
 # A Cluster, and Sentinels
