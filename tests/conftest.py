@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import tempfile
+from contextlib import closing
 
 import pytest
 import redis
@@ -158,6 +159,17 @@ def dispatcher(store):
     dispatcher = Dispatcher(store, Settings())
     yield dispatcher
     dispatcher.close()
+
+
+@pytest.fixture
+def pass_at(store):
+    """One pass of a dispatcher at an instant, with these settings."""
+
+    def dispatch(now, **settings):
+        with closing(Dispatcher(store, Settings(**settings))) as dispatcher:
+            return dispatcher.dispatch_due(now)
+
+    return dispatch
 
 
 @pytest.fixture

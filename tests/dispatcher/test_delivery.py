@@ -1,29 +1,20 @@
 """A dispatcher delivers what its shard posts to others, at once, and a shard that is away holds up no other."""
 
 import threading
-from contextlib import contextmanager
 
 from redbike.dispatcher import delivery, dispatcher
 from redbike.dispatcher.sharded import Dispatchers
 from redbike.errors import Unreachable
 from redbike.store.links import Links
+from tests.loops import beside
 from tests.verbs import Quiet
 from tests.waiting import wait_until
 
 BIKE = {"worker": Quiet, "shards": 4}
 
 
-@contextmanager
 def dispatching(bike):
-    dispatchers = Dispatchers(bike.store, bike.settings)
-    thread = threading.Thread(target=dispatchers.dispatch)
-    thread.start()
-    try:
-        yield
-    finally:
-        dispatchers.stopping.set()
-        thread.join(60)
-        assert not thread.is_alive()
+    return beside(bike.store, Dispatchers(bike.store, bike.settings).dispatch)
 
 
 def name(bike, shard):

@@ -1,6 +1,5 @@
 """What has not begun in time is skipped, wherever it waits. Time is an argument."""
 
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -27,18 +26,6 @@ NOON = 100 * DAY + DAY / 2
 HOURLY = "EVERY:1h@0"
 WAIT = 600.0  # seconds in which an occurrence must begin
 EXPIRING = {"expires": WAIT}
-SHORT = LEASE / 2  # a run goes on for so long without a heartbeat
-
-
-@pytest.fixture
-def pass_at(store):
-    """One pass of a dispatcher at an instant, with these settings."""
-
-    def dispatch(now, **settings):
-        with closing(Dispatcher(store, Settings(**settings))) as dispatcher:
-            return dispatcher.dispatch_due(now)
-
-    return dispatch
 
 
 def put(store, schedule=HOURLY, due=NOON, now=NOON - HOUR / 2, jobid=JOB, settings=None, **options):
@@ -76,16 +63,15 @@ SKIPPED = (NOON + HOUR, "TML", {"expired": 1})
 # In a queue that nobody works
 
 
-def test_an_occurrence_expires_in_a_queue_without_workers(store, pass_at):
+def test_an_occurrence_expires_in_a_queue_without_workers(store, dispatcher, pass_at):
     put(store)
     assert pass_at(NOON) == 1
     assert pass_at(NOON + WAIT - 0.001) == 0
     assert state(store).waiting.due == NOON
     # A timer that comes too early is set anew, and the dispatcher sleeps until then.
     store.client.zadd(store.keys.timers, {f"expires:{JOB}": NOON + 1})
-    with closing(Dispatcher(store, Settings())) as dispatcher:
-        dispatcher.dispatch_due(NOON + 2)
-        assert dispatcher._surveyed.next_timer == NOON + WAIT
+    dispatcher.dispatch_due(NOON + 2)
+    assert dispatcher._surveyed.next_timer == NOON + WAIT
     assert pass_at(NOON + WAIT) == 0
     assert fate(store) == SKIPPED
     assert timers(store) == []
@@ -430,10 +416,8 @@ def test_what_an_older_version_or_a_person_has_written_is_skipped_too(store, pas
     store.client.hset(store.keys.statuses, JOB, f"TML:{NOON:.0f}")
     store.client.zadd(store.keys.timeline, {JOB: NOON})
     store.client.zadd(store.keys.timeline, {"ghost:A": NOON})
-    dispatcher = Dispatcher(store.at(NOON + 3.5 * HOUR), Settings(**settings))
-    dispatcher.timekeeper.skip_missed(NOON - 1)
+    Dispatcher(store.at(NOON + 3.5 * HOUR), Settings(**settings)).timekeeper.skip_missed(NOON - 1)
     pass_at(NOON + 3.5 * HOUR, **settings)
     found = state(store)
     is_run = reason == "missed" and text.startswith("AT")
     assert (found.waiting is not None, reason in found.skipped) == (is_run, not is_run)
-    dispatcher.close()

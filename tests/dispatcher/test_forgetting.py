@@ -9,6 +9,7 @@ from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.queries.metrics import Metrics
 from redbike.store.inspection.fsck import fsck
+from tests.loops import raising
 from tests.verbs import Telling, set_job
 from tests.waiting import wait_until
 
@@ -33,10 +34,6 @@ def run_all(bike):
     bike.dispatch_due(NOW)
     while bike.work_one():
         pass
-
-
-def raise_unset(jobid):
-    raise UnsetJob
 
 
 def forget(bike, days):
@@ -131,7 +128,7 @@ def test_nothing_is_kept_of_a_job_that_is_gone(bike, client, how):
     if how == "unset":
         bike.unset("once:A")
     if how == "UnsetJob":
-        bike.worker.work = raise_unset
+        bike.worker.work = raising(UnsetJob())
     run_all(bike)
     assert forget(bike, 7.1) == (how == "forget_after")
     assert not bike.store.questions.read_schedule("once:A")

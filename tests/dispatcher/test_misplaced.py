@@ -21,12 +21,6 @@ from tests.waiting import wait_until
 MAIL = "work-mail"
 
 
-def make_jobs(queue="mail", ran=None):
-    jobs = Jobs()
-    jobs.job("mailer", queue=queue)(lambda jobid: (ran if ran is not None else []).append(jobid))
-    return jobs
-
-
 @pytest.fixture
 def nobody(client, prefix, monkeypatch):
     """What a command or a dispatcher has that knows no worker."""
@@ -69,12 +63,13 @@ def find_queues(store, *jobids):
 
 
 def test_what_waits_since_before_the_first_worker_runs(client, prefix, early, nobody):
-    ran = []
+    jobs, ran = Jobs(), []
+    jobs.job("mailer", queue="mail")(lambda jobid: ran.append(jobid))
     early.set("mailer:anna", "NOW")
     early.set("mailer", "EVERY:1s")
     with beside(nobody, Dispatcher(nobody, Settings()).dispatch):
         wait_until(lambda: find_queues(nobody, "mailer", "mailer:anna") == ["work-mailer", "work-anna"])
-        bike = Redbike(make_jobs(ran=ran), prefix, client)
+        bike = Redbike(jobs, prefix, client)
         with beside(bike.store, bike.work):
             wait_until(lambda: {"mailer", "mailer:anna"} <= {*ran})
 

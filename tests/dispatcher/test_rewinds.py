@@ -9,7 +9,6 @@ from redbike.loop.timefile import Timefile
 from redbike.queries.metrics import Metrics
 from redbike.store.inspection.fsck import fsck
 
-DAY = 86400.0
 BIKE = {"noted_as": "me@here"}
 
 
@@ -19,13 +18,6 @@ def keep_time(*dispatchers):
         dispatcher.dispatch_due()
         dispatcher.timekeeper._kept = 0.0
         dispatcher.timekeeper.keep(until=float("inf"))
-
-
-def go_back(store, dispatcher, seconds):
-    """As if a replica had taken over that lacks the last seconds of what this dispatcher knows; return that instant."""
-    moment = dispatcher.timekeeper._known - seconds
-    put_back(store, dict.fromkeys(store.client.zrange(store.keys.dispatched, 0, -1), moment))
-    return moment
 
 
 def put_back(store, dispatched):
@@ -49,7 +41,9 @@ def test_what_the_server_has_forgotten_is_told_once_until_somebody_knows(bike, c
     first, second = dispatchers = [Dispatcher(store, Settings()) for _ in range(2)]
     keep_time(*dispatchers)
     assert tell(store) == []
-    back = go_back(store, first, 7)
+    # As if a replica had taken over that lacks the last seconds.
+    back = first.timekeeper._known - 7
+    put_back(store, dict.fromkeys(store.client.zrange(store.keys.dispatched, 0, -1), back))
     if sooner:
         first.dispatch_due()
     keep_time(first, second, second, first)

@@ -1,13 +1,9 @@
 """Dispatchers of several shards: they share the timefile, and end together."""
 
 import json
-import threading
-
-import pytest
 
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
-from redbike.connection.embedded import EmbeddedServer
 from redbike.dispatcher.sharded import Dispatchers, share_timefile
 from redbike.store.agreement import Agreement
 from redbike.store.sharded.places import name_shards
@@ -41,13 +37,11 @@ def test_one_shard_has_the_timefile_of_the_settings_and_none_is_made_without(tmp
 
 def test_all_end_with_the_first_one_and_are_one_process(bike):
     dispatchers = Dispatchers(bike.store, bike.settings)
-    thread = threading.Thread(target=dispatchers.dispatch)
-    thread.start()
+    thread = start(dispatchers.dispatch)
     wait_until(lambda: [len(shard.workers.list_all()) for shard in bike.store.shards] == [1] * 4)
     assert len(bike.workers()) == 1
     dispatchers.stopping.set()
-    thread.join(60)
-    assert not thread.is_alive()
+    join(thread)
     assert bike.workers() == []
 
 
@@ -75,38 +69,28 @@ def test_one_that_fails_ends_all_and_its_error_is_raised(bike, client):
         except Exception as error:
             raised.append(str(error))
 
-    thread = threading.Thread(target=dispatch)
-    thread.start()
+    thread = start(dispatch)
     wait_until(lambda: len(bike.workers()) == 1)
     key = bike.store.shards[2].keys.timeline
     client.set(key, "not a timeline")
-    thread.join(60)
-    assert not thread.is_alive()
+    join(thread)
     [error] = raised
     assert key in error
 
 
-@pytest.fixture
-def far(tmp_path):
-    server = EmbeddedServer(tmp_path / "far")
-    server.start()
-    yield server
-    server.stop()
-
-
-def test_the_alerts_of_one_tell_that_another_one_is_away(bike, far, client, monkeypatch):
+def test_the_alerts_of_one_tell_that_another_one_is_away(bike, own_server, client, monkeypatch):
     for name, seconds in {"LOOK": 0.02, "GATHER": 0.0, "SPACING": 0.0, "AWAY": 0.1}.items():
         monkeypatch.setattr(f"redbike.loop.alerts.alerting.{name}", seconds)
-    with connect(far.url) as other, serve() as pinged:
+    with connect(own_server.url) as other, serve() as pinged:
         places = zip([other, client], name_shards(bike.settings.prefix, 2), strict=True)
         stores = [Store(server, name, lambda jobid: "work-A") for server, name in places]
         store = ShardedStore(stores, Agreement(client, bike.settings.prefix, stores))
         dispatchers = Dispatchers(store, Settings(alert=pinged.url))
         thread = start(dispatchers.dispatch)
         wait_until(lambda: not any(each.alerting.is_away for each in dispatchers._all))
-        far.stop()
+        own_server.stop()
         wait_until(lambda: b"the shard {test" in b"".join(body for _, body in pinged.posted))
-        far.start()
+        own_server.start()
         wait_until(lambda: b"answers again" in b"".join(body for _, body in pinged.posted))
         dispatchers.stopping.set()
         join(thread)

@@ -6,8 +6,6 @@ import logging
 import pytest
 
 from redbike.cli.messages import _JsonFormatter
-from redbike.config.settings import Settings
-from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.loop import steps
 from redbike.store.namespace import STEP
 from tests.verbs import Quiet, set_job, take_one
@@ -52,29 +50,26 @@ def test_a_set_that_is_due_at_once_or_refused(bike, read):
     assert [(each["event"], each["job"], each["key"]) for each in lines()] == [("set", "now:A", "")]
 
 
-def test_only_what_moved_is_told_and_in_the_same_round_trip(store, read):
+def test_only_what_moved_is_told_and_in_the_same_round_trip(store, read, pass_at):
     now = store.timeline.read_clock()
     for number in range(2 * STEP + 10):
         set_job(store.at(now), f"{number}:A", "EVERY:10@0.0", now + 1 + number / 1000)
     set_job(store.at(now), "busy:A", "EVERY:10@0.0", now - 1)
     take_one(store.at(now), [("work-A", 500.0)], "tag")
     set_job(store.at(now), "busy:A", "EVERY:10@0.0", now + 2)
-    lines, dispatchers = read(logging.DEBUG), [Dispatcher(store, Settings()) for _ in range(2)]
-    for dispatcher in dispatchers:
-        dispatcher.dispatch_due(now + 100)
-        dispatcher.close()
+    lines = read(logging.DEBUG)
+    for _ in range(2):
+        pass_at(now + 100)
     moved = [each["job"] for each in lines() if each["event"] == "enqueued"]
     assert moved == [f"{number}:A" for number in range(2 * STEP + 10)], "each once, in order, and not the one that runs"
 
 
-def test_what_is_off_makes_no_text_and_no_further_call(store, read, monkeypatch):
+def test_what_is_off_makes_no_text_and_no_further_call(store, read, dispatcher, monkeypatch):
     monkeypatch.delattr(steps, "_log")  # a line would raise
     read(logging.INFO)
     now = store.timeline.read_clock()
     for number in range(STEP):
         set_job(store.at(now), f"{number}:A", "EVERY:10@0.0", now + 1)
-    dispatcher = Dispatcher(store, Settings())
     store.client.config_resetstat()
     assert dispatcher.dispatch_due(now + 100) == STEP
     assert store.client.info("commandstats")["cmdstat_zmscore"]["calls"] == 1, "one script for all of them"
-    dispatcher.close()

@@ -29,19 +29,6 @@ MIDNIGHT = 100 * DAY
 HOURLY = "EVERY:1h@0"
 
 
-@pytest.fixture
-def make_dispatcher(store):
-    made = []
-
-    def make(settings):
-        made.append(Dispatcher(store, settings))
-        return made[-1]
-
-    yield make
-    for dispatcher in made:
-        dispatcher.close()
-
-
 def put(store, due, now=MIDNIGHT, schedule=HOURLY, jobid=JOB, **options):
     stored = format_options({name.replace("_", "-"): value for name, value in options.items()})
     set_one(store.at(now), JobToSet(jobid, parse(schedule).text, due, False, QUEUE, options=stored))
@@ -51,23 +38,20 @@ def state(store, jobid=JOB):
     return store.questions.inspect([jobid])[0]
 
 
-def run(**fields):
-    known = {"due": 100.0, "start": 100.0, "failures": 0, "losses": 0, "schedule": "EVERY:10@0"} | fields
-    text = parse(known.pop("schedule")).text
-    times = known.pop("due"), "tag", known["start"], known.pop("start") + 5
-    return Run(JOB, *times, known.pop("failures"), known.pop("losses"), text, QUEUE, **known)
+def run(schedule="EVERY:10@0", due=100.0, **more):
+    return Run(JOB, due, "tag", due, due + 5, 0, 0, parse(schedule).text, QUEUE, **more)
 
 
-def run_all(store, dispatcher, now, settings):
+def run_all(store, pass_at, now):
     """Dispatch and run at `now` until nothing is due any more; the due times, in hours after midnight."""
     worked = []
     for _ in range(200):
-        dispatcher.dispatch_due(now)
+        pass_at(now)
         taken = take_one(store.at(now), [(QUEUE, 500.0)], f"tag{len(worked)}")
         if taken == "empty":
             return worked
         worked.append((taken.due - MIDNIGHT) / HOUR)
-        own = override(settings, taken.options)
+        own = override(Settings(), taken.options)
         assert store.at(now).runs.end(taken, decide_done(taken, None, own, now)).word == "ok"
     raise AssertionError("it never ends")
 
@@ -88,12 +72,11 @@ ASLEEP = [
 
 
 @pytest.mark.parametrize(("policy", "worked", "skipped"), ASLEEP)
-def test_after_a_day_asleep_each_policy_runs_its_occurrences(store, make_dispatcher, policy, worked, skipped):
-    settings = Settings()
+def test_after_a_day_asleep_each_policy_runs_its_occurrences(store, pass_at, policy, worked, skipped):
     put(store, MIDNIGHT + HOUR, **policy)
     now = MIDNIGHT + DAY + HOUR / 2
-    skip_missed(store.at(now), settings, MIDNIGHT, now)
-    assert run_all(store, make_dispatcher(settings), now, settings) == worked
+    skip_missed(store.at(now), Settings(), MIDNIGHT, now)
+    assert run_all(store, pass_at, now) == worked
     assert state(store).skipped == skipped
     assert state(store).timeline == MIDNIGHT + 25 * HOUR
     assert list(fsck(store)) == []
@@ -123,18 +106,18 @@ def test_an_occurrence_is_late_after_its_grace(store, late, moved):
     assert (state(store).waiting is not None) is bool(moved)
 
 
-def test_a_try_of_an_occurrence_is_never_late(store, make_dispatcher):
+def test_a_try_of_an_occurrence_is_never_late(store, pass_at):
     put(store, MIDNIGHT, grace=60)
     taken = take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag")
     settings = Settings(on_error="retry", backoff=5.0)
     store.at(MIDNIGHT + 1).runs.end(taken, decide_failed(taken, ValueError(), settings, MIDNIGHT + 1))
-    assert make_dispatcher(settings).dispatch_due(MIDNIGHT + DAY) == 1
+    assert pass_at(MIDNIGHT + DAY) == 1
     assert state(store).waiting.due == MIDNIGHT
 
 
-def test_a_one_off_that_is_late_is_stopped_and_stays_so_when_it_is_loaded_again(store, make_dispatcher):
+def test_a_one_off_that_is_late_is_stopped_and_stays_so_when_it_is_loaded_again(store, pass_at):
     set_job(store.at(MIDNIGHT), JOB, f"AT:{MIDNIGHT + HOUR:.0f}", MIDNIGHT + HOUR, once=True)
-    assert make_dispatcher(Settings(grace=60.0)).dispatch_due(MIDNIGHT + DAY) == 0
+    assert pass_at(MIDNIGHT + DAY, grace=60.0) == 0
     found = state(store)
     assert (found.schedule, found.status[:3], found.skipped) == ("STOP", "STP", {"late": 1})
     assert found.dropped == MIDNIGHT + HOUR
@@ -146,38 +129,38 @@ def test_a_one_off_that_is_late_is_stopped_and_stays_so_when_it_is_loaded_again(
     assert (state(store).status[:3], state(store).dropped) == ("STP", None)
 
 
-def test_what_has_no_due_times_of_its_own_is_never_late(store, make_dispatcher):
+def test_what_has_no_due_times_of_its_own_is_never_late(store, pass_at):
     put(store, MIDNIGHT + HOUR, schedule="CONTINUE", grace=60)
     put(store, MIDNIGHT + HOUR, schedule="STOP", grace=60, jobid="bad:A")
     store.client.hset(store.keys.schedules, "bad:A", "never")
-    assert make_dispatcher(Settings()).dispatch_due(MIDNIGHT + DAY) == 2
+    assert pass_at(MIDNIGHT + DAY) == 2
 
 
-def test_a_damaged_grace_does_not_keep_the_dispatcher_busy(store, make_dispatcher):
+def test_a_damaged_grace_does_not_keep_the_dispatcher_busy(store, pass_at):
     put(store, MIDNIGHT + HOUR)
     store.client.hset(store.keys.options, JOB, '{"grace":1e-300}')
-    assert make_dispatcher(Settings()).dispatch_due(MIDNIGHT + DAY) + len(state(store).skipped) == 1
+    assert pass_at(MIDNIGHT + DAY) + len(state(store).skipped) == 1
     put(store, MIDNIGHT + HOUR, jobid="next:A")
     store.client.hset(store.keys.options, "next:A", '{"grace":5e9}')
-    assert make_dispatcher(Settings()).dispatch_due(MIDNIGHT + DAY) == 1
+    assert pass_at(MIDNIGHT + DAY) == 1
 
 
-def test_late_jobs_do_not_hold_up_the_others(store, make_dispatcher):
+def test_late_jobs_do_not_hold_up_the_others(store, pass_at):
     number, text = STEP * (AHEAD + 2), parse(HOURLY).text
     jobs = [
         JobToSet(f"{n}:A", text, MIDNIGHT + 1 + n / 1e4, False, QUEUE, options='{"grace":60}' if n % 2 else "")
         for n in range(number)
     ]
     store.at(MIDNIGHT).jobs.set(jobs)
-    assert make_dispatcher(Settings()).dispatch_due(MIDNIGHT + DAY + HOUR / 2) == number // 2
+    assert pass_at(MIDNIGHT + DAY + HOUR / 2) == number // 2
     assert state(store, "1:A").timeline == MIDNIGHT + 25 * HOUR
     assert state(store, "1:A").skipped == {"late": 25}
 
 
-def test_a_late_job_whose_next_occurrence_is_due_is_moved_in_the_same_pass(store, make_dispatcher):
+def test_a_late_job_whose_next_occurrence_is_due_is_moved_in_the_same_pass(store, pass_at):
     put(store, MIDNIGHT + HOUR, grace=60)
     put(store, MIDNIGHT + HOUR, grace=0, jobid="any:A")  # which overrides the setting
-    assert make_dispatcher(Settings(grace=60.0)).dispatch_due(MIDNIGHT + 3 * HOUR + 30) == 2
+    assert pass_at(MIDNIGHT + 3 * HOUR + 30, grace=60.0) == 2
     assert state(store).waiting.due == MIDNIGHT + 3 * HOUR
     assert state(store).skipped == {"late": 2}
     assert state(store, "any:A").waiting.due == MIDNIGHT + HOUR
@@ -197,15 +180,13 @@ def test_one_that_was_set_meanwhile_is_not_late(store):
 @pytest.mark.parametrize(
     ("setting", "option", "is_queued"), [("queue", {}, True), ("skip", "queue", True), ("queue", "skip", False)]
 )
-def test_a_schedule_set_during_the_run_that_comes_due_is_run_when_it_ends(
-    store, make_dispatcher, setting, option, is_queued
-):
+def test_a_schedule_set_during_the_run_that_comes_due_is_run_when_it_ends(store, pass_at, setting, option, is_queued):
     settings = Settings(overlap=setting)
     options = {"overlap": option} if option else {}
     put(store, MIDNIGHT, **options)
     taken = take_one(store.at(MIDNIGHT), [(QUEUE, 5000.0)], "tag")
     put(store, MIDNIGHT + 10, now=MIDNIGHT + 5, schedule="EVERY:10@0", **options)
-    make_dispatcher(settings).dispatch_due(MIDNIGHT + 10)
+    pass_at(MIDNIGHT + 10, overlap=setting)
     left = (f"due:{MIDNIGHT + 10:.6f}", {}) if is_queued else ("set", {"running": 1})
     assert (state(store).run.next, state(store).skipped) == left
     if is_queued:
@@ -338,10 +319,10 @@ LOST = [
 
 
 @pytest.mark.parametrize(("option", "setting", "status", "due"), LOST)
-def test_a_lost_run_ends_by_the_options_of_its_job(store, make_dispatcher, option, setting, status, due):
+def test_a_lost_run_ends_by_the_options_of_its_job(store, pass_at, option, setting, status, due):
     put(store, MIDNIGHT, on_lost=option)
     take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag")
-    make_dispatcher(Settings(on_lost=setting)).dispatch_due(MIDNIGHT + LEASE)
+    pass_at(MIDNIGHT + LEASE, on_lost=setting)
     found = state(store)
     assert (found.status[:3], found.waiting and found.waiting.due) == (status, due)
 
@@ -392,10 +373,10 @@ def test_after_a_run_the_schedule_goes_on_with_its_spread(store):
     options, share = '{"spread":600}', compute_jitter(JOB, 600)
     due = find_schedule(JOB, HOURLY, options).next(MIDNIGHT)
     assert due == MIDNIGHT + HOUR + share or due == MIDNIGHT + share
-    next_state = decide_done(run(schedule=HOURLY, due=due, start=due, options=options), None, Settings(), due + 1)
+    next_state = decide_done(run(HOURLY, due, options=options), None, Settings(), due + 1)
     assert next_state == NextState("next", round(due + HOUR, 6))
     changed = Answer("changed", HOURLY, "set", options)
-    again = decide_again(run(schedule="EVERY:5@0", due=due, start=due), next_state, changed, Settings(), due + 1)
+    again = decide_again(run("EVERY:5@0", due), next_state, changed, Settings(), due + 1)
     assert again.due == round(due + HOUR, 6)
 
 

@@ -15,15 +15,13 @@ from redbike.errors import LoginRefused, ServerError, Unreachable
 from redbike.loop import loop
 from redbike.loop.loop import Loop
 from redbike.loop.wakeup import Wakeup
-from redbike.loop.worker_class import RoundRobin
 from redbike.process import leaving, signals
 from redbike.process.signals import StopFlag
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import LEASE
 from redbike.store.store import Store
-from redbike.worker.worker import Worker
 from tests.commandline import make_module
-from tests.loops import blocked, join, start
+from tests.loops import blocked, join, make_worker, start
 from tests.states import queue_for
 from tests.verbs import Quiet, set_job, take_many
 from tests.waiting import wait_until
@@ -101,7 +99,7 @@ def test_an_outage_lets_a_process_live_that_runs_nothing_and_is_suspended(
 
 
 ROUNDS = 3
-JOBS = make_module("with open('ran.log', 'a') as file: print(jobid, file=file)")
+WORKER = make_module("with open('ran.log', 'a') as file: print(jobid, file=file)")
 
 
 def test_a_signal_and_an_overrun_count_before_a_log_that_nobody_reads(worker, monkeypatch):
@@ -121,9 +119,7 @@ def test_a_signal_and_an_overrun_count_before_a_log_that_nobody_reads(worker, mo
 
 @pytest.fixture
 def worker(store):
-    worker = Worker(store, Quiet(), Settings())
-    next(worker.queues.polls())
-    return worker
+    return make_worker(store, Quiet())
 
 
 def idle(worker, found):
@@ -248,12 +244,10 @@ def test_a_worker_that_was_suspended_while_idle_begins_only_what_is_still_its_ow
     worker.loop.close()
 
 
-def test_idle_workers_that_are_stopped_while_jobs_come_lose_none(shell, client):
-    (shell.folder / "jobs.py").write_text(JOBS)
-    store = Store(client, "redbike", RoundRobin("A").queue_for)
-    jobids = []
+def test_idle_workers_that_are_stopped_while_jobs_come_lose_none(jobs, client):
+    store, jobids = jobs.bike.store, []
     for n in range(ROUNDS):
-        process = shell.start("work", "jobs:Worker('A')")
+        process = jobs.start("work", "jobs:Worker('A')")
         wait_until(lambda: blocked(store.client))
         stopping = start(process.terminate)
         for k in range(5):
@@ -263,6 +257,5 @@ def test_idle_workers_that_are_stopped_while_jobs_come_lose_none(shell, client):
         assert process.wait(60) == 0
         assert client.zcard(store.keys.leases) == 0
     waiting = [entry.decode() for entry in client.lrange(store.keys.queue("work-A"), 0, -1)]
-    ran = (shell.folder / "ran.log").read_text().split() if (shell.folder / "ran.log").exists() else []
-    assert sorted(ran + waiting) == sorted(jobids)
+    assert sorted(jobs.log("ran.log").split() + waiting) == sorted(jobids)
     assert list(fsck(store)) == []

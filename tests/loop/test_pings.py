@@ -15,7 +15,6 @@ from redbike import BadConfig, Redbike, RoundRobin
 from redbike.config.ping_urls import MAX_LENGTH, add_signal, check_dispatcher_url, check_ping_url, fill, mask
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
-from redbike.connection.embedded import EmbeddedServer
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.dispatcher.sharded import Dispatchers
 from redbike.errors import Unreachable
@@ -376,10 +375,9 @@ def test_with_shards_it_is_called_once_a_minute_while_all_of_them_go_round(clien
 
 @pytest.mark.acceptance
 def test_dispatch_and_up_have_it_as_an_option_that_no_arguments_of_a_process_show(shell, pinged):
-    (shell.folder / "jobs.py").write_text("from redbike import RoundRobin\nclass Worker(RoundRobin): pass\n")
     shell.start("dispatch", "--ping-url", f"{pinged.url}/one")
     wait_until(lambda: pinged.called == ["/one"])
-    up = shell.start("up", "jobs:Worker('A')", "--ping-url", f"{pinged.url}/{SECRET}", log="up")
+    up = shell.start("up", "redbike:RoundRobin('A')", "--ping-url", f"{pinged.url}/{SECRET}", log="up")
     wait_until(lambda: pinged.called == ["/one", f"/{SECRET}"])
     _, *children = arguments_below(up.pid)
     assert len(children) >= 2
@@ -390,12 +388,11 @@ def test_dispatch_and_up_have_it_as_an_option_that_no_arguments_of_a_process_sho
     assert SECRET not in shell.log("up")
 
 
-def test_a_dispatcher_that_cannot_reach_redis_does_not_call(tmp_path, pinged):
-    server = EmbeddedServer(tmp_path)
-    server.start()
-    dispatcher = Dispatcher(Store(connect(server.url), "test", RoundRobin("A").queue_for), Settings(), pinged.url)
+def test_a_dispatcher_that_cannot_reach_redis_does_not_call(own_server, pinged):
+    store = Store(connect(own_server.url), "test", RoundRobin("A").queue_for)
+    dispatcher = Dispatcher(store, Settings(), pinged.url)
     go_round(dispatcher)
-    server.stop()
+    own_server.stop()
     dispatcher.switch._called -= 60
     with pytest.raises(Unreachable):
         dispatcher._turn()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from redbike.config.settings import Settings
 from redbike.loop.changes import decide_again, decide_owed
-from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_first_due, keep_failed, pass_surplus
+from redbike.loop.occurrences import JUST_BEFORE, find_first_due, keep_failed, pass_surplus
 from redbike.loop.policies import (
     MAX_ERROR,
     MAX_TRACEBACK,
@@ -66,6 +66,8 @@ DONE = [
     # The limit holds also where more are missed than are counted.
     ({"start": 1000205.0}, ALL | {"catchup_limit": 3}, 1000205.0, due(1000180.0, missed=10_000)),
     ({"start": 1000205.0}, ALL | {"catchup_limit": 20_000}, 1000205.0, due(110.0)),
+    # Counting is bounded.
+    ({"schedule": "EVERY:1@0", "due": 0.0, "start": 1e9}, {}, 1e9, due(1e9 + 1, missed=10_000)),
     # A run that was asked for in between lets the schedule go on where it was.
     ({"due": 125.0, "start": 125.0, "after": 109.999999}, ALL, 126.0, due(110.0)),
     # A retry is the same occurrence: of those that came due since, it drops none but by catchup.
@@ -286,7 +288,7 @@ def test_what_is_kept_of_an_error():
 def test_no_loss_is_counted_for_those_that_were_lost_together():
     tried = run(failures=1, losses=2, tries=3, after=120.0, failed=2)
     outcome = decide_suspect(tried)
-    assert (outcome.place, outcome.due, outcome.why) == ("due", 100.0, "lost")
+    assert (outcome.place, outcome.due, outcome.why, outcome.outcome) == ("due", 100.0, "lost", Outcome.LOST)
     assert RetryState.parse(outcome.retry_state) == RetryState(1, 2, 3, 100.0, 120.0, alone=True, failed=2)
     assert RetryState.parse(decide_suspect(run()).retry_state) == RetryState(alone=True), "it was not tried yet"
 
@@ -295,11 +297,6 @@ def test_what_its_worker_leaves_to_others_is_the_same_try():
     tried = run(failures=1, losses=2, tries=3, after=120.0, alone=True, failed=2)
     kept = RetryState(1, 2, 3, 100.0, 120.0, alone=True, failed=2)
     assert RetryState.parse(decide_left(tried, 0.5).retry_state) == kept
-
-
-def test_counting_is_bounded():
-    outcome = decide_next(run("EVERY:1@0", due=0.0, start=10**9), parse("EVERY:1@0"), Settings(), 10.0**9)
-    assert (outcome.missed, outcome.due) == (10_000, 10**9 + 1)
 
 
 # What was set or asked for during the run

@@ -16,7 +16,6 @@ from tests.verbs import Quiet, set_job
 from tests.waiting import wait_until
 
 QUEUE = "work-A"
-PATIENT = 30.0  # seconds until a job is missed, at the latest
 
 
 class Limited(Quiet):
@@ -39,20 +38,17 @@ class Clocked(Quiet):
         self.worked.append(current_run().start)
 
 
-def make(store, handler=None):
-    """A dispatcher and a worker."""
-    handler = handler or Quiet()
-    return handler, Dispatcher(store, Settings()).dispatch, Worker(store, handler, Settings()).work
-
-
 def count_scripts(client):
     return client.info("commandstats")["cmdstat_evalsha"]["calls"]
 
 
 @pytest.mark.parametrize("name", [QUEUE, ""])
-def test_a_pause_ends_by_itself_while_nobody_polls(store, client, name):
-    handler, *actions = make(store, Clocked())
-    with beside(store, *actions):
+def test_a_pause_ends_by_itself_while_nobody_polls(store, client, monkeypatch, name):
+    # Otherwise the worker would ask again after a while.
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 600)
+    monkeypatch.setattr("redbike.loop.wakeup.SILENCE", 700)
+    handler = Clocked()
+    with beside(store, Dispatcher(store, Settings()).dispatch, Worker(store, handler, Settings()).work):
         wait_until(lambda: len([each for each in client.client_list() if "b" in each["flags"]]) >= 2)
         until = store.timeline.read_clock() + 0.8
         store.queue_limits.pause(name, until)
@@ -61,29 +57,8 @@ def test_a_pause_ends_by_itself_while_nobody_polls(store, client, name):
         wait_until(lambda: store.timeline.read_clock() >= until - 0.2)
         passed, commands = store.timeline.read_clock() - began, count_scripts(client) - before
         assert commands < 10 * (1 + passed)
-        wait_until(lambda: handler.worked, PATIENT)
+        wait_until(lambda: handler.worked)
         assert handler.worked[0] >= until
-
-
-def test_a_worker_is_woken_when_its_queue_is_resumed(store):
-    store.queue_limits.pause(QUEUE)
-    handler, *actions = make(store)
-    with beside(store, *actions):
-        set_job(store, "a:A", "NOW", "now", once=True)
-        wait_until(lambda: store.client.client_list(_type="normal"))
-        store.queue_limits.open(QUEUE, resume=True)
-        wait_until(lambda: handler.worked == ["a:A"], PATIENT)
-
-
-def test_jobs_run_as_a_rate_allows(store):
-    store.queue_limits.limit(QUEUE, rate=(20, 1))
-    handler, *actions = make(store, Clocked())
-    for n in range(24):
-        set_job(store, f"{n}:A", "NOW", "now", once=True)
-    with beside(store, *actions):
-        wait_until(lambda: len(handler.worked) == 24, PATIENT)
-    # Twenty at once, then one each 0.05 s.
-    assert handler.worked[23] - handler.worked[0] >= 0.19
 
 
 def test_the_limits_of_a_worker_class_are_set_when_a_worker_starts(store):

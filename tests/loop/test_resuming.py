@@ -21,12 +21,12 @@ RESUMED = NOON + DAY + HOUR / 2
 HOURLY = "EVERY:1h@0.0"
 
 
-def inspect(store, jobid=JOB):
-    return store.questions.inspect([jobid])[0]
+def inspect(store):
+    return store.questions.inspect([JOB])[0]
 
 
-def pause(store, now, until=None, jobid=JOB):
-    [word] = store.at(now).pauses.pause([jobid], until, "me", "")
+def pause(store, now, until=None):
+    [word] = store.at(now).pauses.pause([JOB], until, "me", "")
     return word
 
 
@@ -159,21 +159,6 @@ def test_what_is_resumed_is_due_since_the_instant_at_which_it_was(
     found = inspect(store)
     assert (found.waiting.due if word == "queue" else found.timeline) == NOON + HOUR
     assert later == DAY or found.skipped == {}
-
-
-def test_pauses_end_by_themselves_when_their_time_has_come(store, dispatcher):
-    for number in range(3):
-        set_job(store.at(NOON), f"{number}:A", HOURLY, NOON + HOUR)
-        pause(store, NOON, NOON + number * HOUR + 60, f"{number}:A")
-    assert dispatcher.dispatch_due(NOON + 59) == 0
-    assert inspect(store, "0:A").pause
-    assert dispatcher.dispatch_due(NOON + 60) == 0
-    assert (inspect(store, "0:A").pause, inspect(store, "0:A").timeline) == (None, NOON + HOUR)
-    # One that is late ends the second too, whose occurrence is due by then.
-    dispatcher.dispatch_due(NOON + HOUR + 61)
-    assert inspect(store, "1:A").waiting.due == NOON + HOUR
-    assert inspect(store, "2:A").pause
-    assert inspect(store, "2:A").timer == NOON + 2 * HOUR + 60
 
 
 def test_more_pauses_than_a_survey_names_end_in_one_pass(store, dispatcher):

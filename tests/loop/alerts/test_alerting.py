@@ -66,7 +66,10 @@ def told(pinged):
 
 
 def fail(bike, *jobids, now=NOON, place="next"):
+    """Let a run of each job fail, which is set if it is not there yet."""
     for jobid in jobids:
+        if not bike.store.questions.read_schedule(jobid):
+            bike.set(jobid, "EVERY:1h")
         bike.run(jobid)
         run = take_one(bike.store.at(now), [(QUEUE, 1e6)], f"tag{jobid}")
         failure = {"jobid": run.jobid, "due": now, "error": "disk full"}
@@ -74,7 +77,6 @@ def fail(bike, *jobids, now=NOON, place="next"):
 
 
 def test_a_job_that_fails_stops_and_is_well_again(world, bike, pinged):
-    bike.set("a:A", "EVERY:1h")
     fail(bike, "a:A")
     world.look(NOON)
     world.look(NOON + 100)
@@ -85,12 +87,10 @@ def test_a_job_that_fails_stops_and_is_well_again(world, bike, pinged):
     bike.run("a:A")
     world.look(NOON + 300)
     assert told(pinged) == [], "it is asked for, but has not run"
-    run = take_one(bike.store.at(NOON + 310), [(QUEUE, 1e6)], "tag")
-    bike.store.at(NOON + 310).runs.end(run, NextState("next", NOON * 2))
+    end_well(bike, "a:A", NOON + 310)
     world.look(NOON + 320)
     assert told(pinged) == [[("recovered", "a:A")]]
     fail(bike, "a:A", now=NOON + 400)
-
     world.look(NOON + 500)
     assert told(pinged) == [], "too soon"
     world.look(NOON + EVERY + 500)
@@ -178,7 +178,6 @@ def test_a_late_occurrence_that_is_cancelled_is_recovered_from_by_a_later_run(wo
 
 
 def test_a_dead_job_is_told_whatever_else_has_failed_since(world, bike, pinged):
-    bike.set("a:A", "EVERY:1h")
     fail(bike, "a:A", place="die")
     newer = {f"{number}:B": NOON + 1 + number for number in range(MOST_FAILING)}
     bike.client.zadd(bike.store.keys.failure_times, newer)
@@ -225,8 +224,6 @@ def test_a_job_is_late_once_for_each_time(world, bike, pinged):
 
 def test_a_storm_is_one_message_and_what_follows_another(world, bike, pinged):
     jobs = [f"{number:03}:A" for number in range(120)]
-    for jobid in jobs:
-        bike.set(jobid, "EVERY:1h")
     fail(bike, *jobs[:60])
     register(bike.store, "dispatcher", now=NOON)
     world.at(NOON, 0).look()
@@ -381,7 +378,6 @@ def test_after_an_outage_a_dispatcher_may_be_seen_before_anybody_is_told(world, 
 
 def test_a_message_that_is_not_sent_is_tried_again_by_anybody_until_it_is(world, bike, pinged, caplog):
     pinged.answers = [500] * (len(PAUSES) + 1)
-    bike.set("a:A", "EVERY:1h")
     fail(bike, "a:A")
     world.look(NOON)
     moment = NOON + GATHER
@@ -408,7 +404,6 @@ def test_what_was_not_sent_for_long_waits_with_what_is_new_and_only_so_much_of_i
     pinged.answers = [500, 500]
     world.at(NOON + 1, 0).look()
     world.at(NOON + 1, 0).look()
-    bike.set("a:A", "EVERY:1h")
     fail(bike, "a:A", now=NOON + 1)
     pinged.posted.clear()
     world.look(NOON + 2)
@@ -419,7 +414,6 @@ def test_what_was_not_sent_for_long_waits_with_what_is_new_and_only_so_much_of_i
 
 
 def test_a_message_of_a_process_that_died_is_sent_by_another(world, bike, pinged):
-    bike.set("a:A", "EVERY:1h")
     fail(bike, "a:A")
     register(bike.store, "dispatcher", now=NOON)
     dying = world.at(NOON, 0)
@@ -466,7 +460,6 @@ def test_a_message_that_waits_for_a_slow_receiver_is_sent_once(world, pinged, sl
 
 
 def test_a_job_that_fails_and_is_well_again_while_a_slow_receiver_is_told_is_told(world, bike, pinged, slow):
-    bike.set("a:A", "EVERY:1h")
 
     def end(now):
         bike.run("a:A")
@@ -498,7 +491,6 @@ def test_a_change_is_made_by_one_of_those_who_ask_for_it(store):
 def test_damaged_records_hold_up_nobody(world, bike, pinged, damage):
     fields = ("waiting:", "sending:x", "job:gone:A", "process:x", "missed:a:A", "missed:", "sent:", "other")
     bike.store.client.hset(bike.store.keys.alerts, mapping=dict.fromkeys(fields, damage))
-    bike.set("a:A", "EVERY:1h")
     fail(bike, "a:A")
     bike.store.client.hset(bike.store.keys.skipped, mapping={"missed:": 1, "missed:a:A": 1})
     world.look(NOON, wait=SPACING)
@@ -523,7 +515,6 @@ def test_while_and_after_a_message_is_sent_slowly_nothing_is_put_off(bike, tmp_p
     alerting = Alerting(bike.store, Settings(alert=f"sh -c 'cat >> {heard}; sleep 1'"), is_dispatcher=True)
     alerting.start()
     for jobid in ("a:A", "b:A"):
-        bike.set(jobid, "EVERY:1h")
         fail(bike, jobid, now=bike.store.timeline.read_clock())
         wait_until(lambda jobid=jobid: heard.exists() and f'"{jobid}"' in heard.read_text())
     alerting.stop()
@@ -532,7 +523,6 @@ def test_while_and_after_a_message_is_sent_slowly_nothing_is_put_off(bike, tmp_p
 def test_without_the_setting_there_is_no_thread_and_no_key(store, bike):
     quiet = Alerting(store, Settings(), is_dispatcher=True)
     quiet.start()
-    bike.set("a:A", "EVERY:1h")
     fail(bike, "a:A")
     assert (quiet._thread, store.client.exists(store.keys.alerts)) == (None, 0)
     quiet.stop()
