@@ -400,6 +400,7 @@ def test_after_an_outage_a_pass_ends_however_many_runs_look_lost(store, small_pa
     # In a thread, because it would go on for ever.
     join(start(lambda: dispatcher.loop.retry_until_up(fail_once)))
     assert moved == [0]
+    assert dispatcher.dispatch_due() == 0, "nor soon after that"
     assert {place(store, jobid) for jobid in lost} == {"WRK"}
     monkeypatch.setattr("redbike.dispatcher.dispatcher.SETTLING", 0.0)
     dispatcher.dispatch_due()
