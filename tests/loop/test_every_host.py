@@ -89,7 +89,7 @@ def test_each_host_has_a_job_with_the_schedule_options_and_data(farm):
     farm.bike.set("clean:B@all", "0 3 * * *")  # it has no host
     for search, at in ((JobSearch(planned=True), farm.now), (JobSearch(overdue=True), told["next_run"])):
         overview = farm.store.at(at).overview
-        for found in (overview.list_jobs(search), overview.read_page(search).jobs):
+        for found in (overview.list_jobs(search), overview.read_page(search, patience=60.0).jobs):
             assert sorted(job.jobid for job in found) == [BASE, FIRST, SECOND]
     before = [farm.bike.tell(jobid) for jobid in (BASE, FIRST, SECOND)]
     for _ in range(2):
