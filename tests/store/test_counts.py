@@ -3,12 +3,11 @@
 import pytest
 
 from redbike.store import tally, totals
-from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
-from redbike.store.history import pack_run
 from redbike.store.namespace import PAGE, Namespace
 from redbike.store.scripts import Scripts
 from redbike.store.totals import Counts
+from tests.queries.kept import archive, remember
 from tests.states import QUEUE
 
 OK = f"runs:ok:{QUEUE}"
@@ -16,12 +15,7 @@ OK = f"runs:ok:{QUEUE}"
 
 def add(store, number, outcome=Outcome.OK):
     for each in range(number):
-        run = pack_run(float(each), 0.0, 0.2, outcome, 1, "")
-        store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", [(f"job{each}:A", QUEUE, 10, run)]))
-
-
-def archive(store):
-    list(store.archiver.archive())
+        remember(store, float(each), took=0.2, outcome=outcome, jobid=f"job{each}:A")
 
 
 def fresh(store):

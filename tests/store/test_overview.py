@@ -2,16 +2,15 @@
 
 import pytest
 
-from redbike import BadConfig, BadJobId, RoundRobin
+from redbike import BadConfig, BadJobId
 from redbike.errors import BadQueueName
-from redbike.store.entries import pack_entry
 from redbike.store.enums import Event, Outcome
-from redbike.store.history import pack_run
 from redbike.store.job import JobSearch
 from redbike.store.namespace import PAGE
 from redbike.store.next_state import NextState
 from redbike.store.store import Store
 from tests import states
+from tests.queries.kept import add_runs, archive, make_run
 from tests.states import DUE, JOB, NEW, NOW, OLD, QUEUE, START
 from tests.verbs import set_job, take_one
 
@@ -27,17 +26,6 @@ PLACES = {
     states.held: (Event.TML, None, START, False, False, False),
     states.flight_and_paused: (Event.WRK, None, START, False, False, True),
 }
-
-
-class Failing(RoundRobin):
-    """What it works fails, if its id says so."""
-
-    def work(self, jobid):
-        if not jobid.startswith("fine"):
-            raise ValueError("no luck")
-
-
-BIKE = {"worker": Failing}
 
 
 def listed(store, now=NOW, **wanted):
@@ -90,14 +78,12 @@ def test_what_cannot_be_asked_is_refused_at_once(bike):
 # The last run
 
 
-def remember(store, jobid, *starts, kept=10, archived=True):
-    """Ended runs of a job; the last one has failed."""
-    for start in starts:
-        outcome = Outcome.FAILED if start == starts[-1] else Outcome.OK
-        run = pack_run(start, 0.0, 1.0, outcome, 1, "")
-        store.client.rpush(store.keys.journal, pack_entry("web1:1:OwnerOf1", [(jobid, QUEUE, kept, run)]))
+def remember(store, *starts, archived=True, **more):
+    """Ended runs; the last one has failed."""
+    *before, last = starts
+    add_runs(store, *(make_run(start) for start in before), make_run(last, outcome=Outcome.FAILED, **more))
     if archived:
-        list(store.at(NOW).archiver.archive())
+        archive(store)
 
 
 @pytest.mark.parametrize("archived", [True, False])
@@ -105,7 +91,7 @@ def test_the_last_run_is_told(store, archived):
     states.timeline(store)
     [before] = listed(store)
     assert (before.last_started, before.last_outcome, before.never_ran) == (None, None, True)
-    remember(store, JOB, 1010.0, 1020.0, archived=archived)
+    remember(store, 1010.0, 1020.0, archived=archived)
     [job] = listed(store)
     assert (job.last_started, job.last_outcome, job.never_ran) == (1020.0, "failed", False)
 
@@ -115,8 +101,8 @@ def test_a_run_that_is_not_archived_yet_is_newer_and_of_an_unset_job_or_one_that
     store, kept, is_unset, last
 ):
     states.timeline(store)
-    remember(store, JOB, 1010.0)
-    remember(store, JOB, 1020.0, kept=kept, archived=False)
+    remember(store, 1010.0)
+    remember(store, 1020.0, archived=False, history=kept)
     if is_unset:
         store.jobs.unset(JOB)
         states.timeline(store)

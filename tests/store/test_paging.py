@@ -1,5 +1,7 @@
 """Pages of jobs: each is bounded, and together they have every job."""
 
+from itertools import islice
+
 import pytest
 
 from redbike import BadConfig, Redbike
@@ -21,15 +23,13 @@ def many(bike):
     return bike
 
 
-def walk(bike, search, between=lambda: None, **limits):
-    """All pages; each cursor goes through a URL."""
-    cursor, pages = Cursor(), []
+def read_pages(store, search, **limits):
+    """Yield all pages; each cursor goes through a URL."""
+    cursor = Cursor()
     while cursor is not None:
-        pages.append(bike.store.overview.read_page(search, Cursor.parse(cursor.format()), **limits))
-        cursor = pages[-1].following
-        between()
-        assert len(pages) <= 2 * MANY
-    return pages
+        page = store.overview.read_page(search, Cursor.parse(cursor.format()), **limits)
+        yield page
+        cursor = page.following
 
 
 def ids(pages):
@@ -41,7 +41,7 @@ def find(pattern, **more):
 
 
 def test_pages_of_many_jobs_have_each_of_them_once(many):
-    pages = walk(many, JobSearch())
+    pages = [*read_pages(many.store, JobSearch())]
     assert sorted(ids(pages)) == sorted(jobid for jobid, _ in many.get_schedules())
     assert len(pages) > 10
     assert all(len(page.jobs) < 200 for page in pages)
@@ -50,7 +50,7 @@ def test_pages_of_many_jobs_have_each_of_them_once(many):
 def test_pages_of_few_jobs_are_in_the_order_of_their_ids(bike):
     for number in range(120):
         bike.set(f"j{number:03}:A", "EVERY:1h")
-    pages = walk(bike, JobSearch())
+    pages = [*read_pages(bike.store, JobSearch())]
     assert ids(pages) == [f"j{number:03}:A" for number in range(120)]
     assert [len(page.jobs) for page in pages] == [50, 50, 20]
     assert pages[0].total == pages[0].looked_at == 120
@@ -59,26 +59,21 @@ def test_pages_of_few_jobs_are_in_the_order_of_their_ids(bike):
 def test_no_job_is_lost_when_a_hash_of_few_grows_between_two_pages(bike):
     for number in range(FEW - 10):
         bike.set(f"j{number:04}:A", "EVERY:1h")
-    before = {jobid for jobid, _ in bike.get_schedules()}
-    grown = iter([True])
-
-    def grow():
-        if next(grown, False):
-            for _ in bike.set_many((f"a{number}:A", "EVERY:1h") for number in range(500)):
-                pass
-
-    assert before <= set(ids(walk(bike, JobSearch(), grow)))
+    before, found = {jobid for jobid, _ in bike.get_schedules()}, []
+    for page in read_pages(bike.store, JobSearch()):
+        if not found:
+            assert all(result is True for _, result in bike.set_many((f"a{n}:A", "EVERY:1h") for n in range(500)))
+        found += ids([page])
+    assert before <= {*found}
 
 
 def test_no_job_is_lost_when_many_are_unset_between_two_pages(many):
-    gone = iter(range(0, MANY - 700))
-    kept = {f"job{n}:{'AB'[n % 2]}" for n in range(MANY - 700, MANY)}
-
-    def shrink():
-        for _, number in zip(range(100), gone, strict=False):
+    gone, found = iter(range(0, MANY - 700)), []
+    for page in read_pages(many.store, JobSearch()):
+        found += ids([page])
+        for number in islice(gone, 100):
             many.unset(f"job{number}:{'AB'[number % 2]}")
-
-    assert kept <= set(ids(walk(many, JobSearch(), shrink)))
+    assert {f"job{n}:{'AB'[n % 2]}" for n in range(MANY - 700, MANY)} <= {*found}
 
 
 def test_a_search_without_a_hit_ends_after_a_bounded_amount_of_work(many):
@@ -87,32 +82,32 @@ def test_a_search_without_a_hit_ends_after_a_bounded_amount_of_work(many):
     assert page.following is not None
     assert 0 < page.looked_at < MANY
     assert page.total == MANY
-    pages = walk(many, find("nothing*"), most=200, patience=3600)
+    pages = [*read_pages(many.store, find("nothing*"), most=200, patience=3600)]
     assert 2 < len(pages) <= MANY / 200 + 1
     assert pages[-1].looked_at == MANY
     assert [page.looked_at for page in pages] == sorted(page.looked_at for page in pages)
 
 
 def test_a_search_that_takes_too_long_makes_one_request_only_and_a_rare_job_is_found_on_some_page(many):
-    assert len(walk(many, find("nothing*"), patience=0)) >= MANY / MOST_SCANNED
-    assert len(ids(walk(many, find("job77?:*"), most=300))) == 10
-    assert ids(walk(many, find("job1234:*"), most=300)) == ["job1234:A"]
+    assert len([*read_pages(many.store, find("nothing*"), patience=0)]) >= MANY / MOST_SCANNED
+    assert len(ids(read_pages(many.store, find("job77?:*"), most=300))) == 10
+    assert ids(read_pages(many.store, find("job1234:*"), most=300)) == ["job1234:A"]
 
 
 def test_a_queue_has_all_of_its_jobs(many):
     for queue in ("work-A", "work-B"):
-        found = ids(walk(many, JobSearch(queue=queue)))
+        found = ids(read_pages(many.store, JobSearch(queue=queue)))
         assert len(found) == MANY / 2
         assert all(jobid.endswith(queue[-1]) for jobid in found)
 
 
 def test_jobs_come_in_the_order_in_which_they_are_due(many):
-    pages = walk(many, JobSearch(by_next=True), patience=3600)
+    pages = [*read_pages(many.store, JobSearch(by_next=True), patience=3600)]
     assert len(set(ids(pages))) == MANY
     dues = [job.next_run for page in pages for job in page.jobs]
     assert dues == sorted(dues)
     assert [len(page.jobs) for page in pages] == [50] * (MANY // 50)
-    matching = walk(many, find("*7:?", by_next=True), patience=3600)
+    matching = [*read_pages(many.store, find("*7:?", by_next=True), patience=3600)]
     assert len(ids(matching)) == MANY / 10
     assert max(len(page.jobs) for page in matching) < 100
 
@@ -188,7 +183,7 @@ def test_each_filter_finds_its_jobs_and_no_other_one(bike, client):
         (find("l*", overdue=True), ["late:B"]),
     ]
     for search, found in wanted:
-        assert ids(walk(bike, search)) == found, search
+        assert ids(read_pages(bike.store, search)) == found, search
         listed = filter(search.matches, (job.jobid for job in bike.store.overview.list_jobs(search)))
         assert sorted(listed) == found, search
 

@@ -6,28 +6,22 @@ import pytest
 
 from redbike.store.cursors import FEW, Cursor
 from redbike.store.entries import NOT_BEGUN, list_last_naming, list_naming, pack_entry
-from redbike.store.enums import Outcome
-from redbike.store.history import pack_run
 from redbike.store.past_runs import MOST, MOST_FAILED, RunSearch
 from tests import states
+from tests.queries.kept import add_runs, archive, make_run
 from tests.states import JOB, NOW, START
 
 MANY = FEW + 100
 
 
-def add_runs(store, *runs):
-    packed = [(jobid, "work-A", 10, pack_run(start, 0.0, 1.0, Outcome.OK, 1, error)) for jobid, start, error in runs]
-    store.client.rpush(store.keys.journal, pack_entry("host:1:x", packed))
-
-
-def archive(store):
-    list(store.archiver.archive())
+def add(store, *runs):
+    add_runs(store, *(make_run(start, jobid=jobid, error=error) for jobid, start, error in runs))
 
 
 def test_runs_of_few_jobs_are_all_in_order_whether_they_are_archived_or_not(store):
-    add_runs(store, ("a:A", 1000.0, ""), ("b:A", 3000.0, "no luck"))
+    add(store, ("a:A", 1000.0, ""), ("b:A", 3000.0, "no luck"))
     archive(store)
-    add_runs(store, ("a:A", 2000.0, ""))
+    add(store, ("a:A", 2000.0, ""))
     page = store.past.read_runs(RunSearch(), rows=2)
     assert [(run.jobid, run.started) for run in page.runs] == [("b:A", 3000.0), ("a:A", 2000.0)]
     assert (page.is_complete, page.is_more) == (True, True)
@@ -39,9 +33,9 @@ def test_runs_of_few_jobs_are_all_in_order_whether_they_are_archived_or_not(stor
 
 
 def test_runs_of_many_jobs_are_read_in_bounded_parts_that_have_each_of_them(store):
-    add_runs(store, *((f"j{n:04}:A", 1000.0 + n, "") for n in range(MANY)))
+    add(store, *((f"j{n:04}:A", 1000.0 + n, "") for n in range(MANY)))
     archive(store)
-    add_runs(store, ("new:A", 9000.0, ""))
+    add(store, ("new:A", 9000.0, ""))
     newest = store.past.read_runs(RunSearch())
     assert [run.jobid for run in newest.runs] == ["new:A"]
     assert (newest.is_complete, newest.total) == (False, MANY)
@@ -58,7 +52,7 @@ def test_runs_of_many_jobs_are_read_in_bounded_parts_that_have_each_of_them(stor
 @pytest.mark.parametrize(("entries", "size"), [(MOST + 1, 1), (100, 60)])
 def test_only_the_newest_runs_are_read_while_very_many_are_not_archived(store, entries, size):
     for number in range(entries):
-        add_runs(store, *((f"j{(number * size + each) % 700}:A", 1000.0 + number, "") for each in range(size)))
+        add(store, *((f"j{(number * size + each) % 700}:A", 1000.0 + number, "") for each in range(size)))
     found = store.past.read_runs(RunSearch())
     assert found.runs == sorted(found.runs, key=lambda run: run.started, reverse=True)
     assert found.runs[0].started == 999.0 + entries
@@ -68,7 +62,7 @@ def test_only_the_newest_runs_are_read_while_very_many_are_not_archived(store, e
 
 
 def test_a_search_for_runs_without_a_hit_ends_in_time(store):
-    add_runs(store, *((f"j{n:04}:A", 1000.0 + n, "") for n in range(MANY)))
+    add(store, *((f"j{n:04}:A", 1000.0 + n, "") for n in range(MANY)))
     archive(store)
     page = store.past.read_runs_of_many(RunSearch(pattern="nothing*"), Cursor(), patience=-1)
     assert page.runs == []
@@ -115,9 +109,7 @@ def test_dead_jobs_are_found_among_the_newest_and_the_oldest_failures(store):
 
 
 def test_only_entries_that_name_a_job_are_read_as_a_whole(store):
-    one, other = (
-        pack_entry("h", [(jobid, "q", 1, pack_run(1.0, 0, 0, Outcome.OK, 1, ""))]) for jobid in ("1:A", "11:A")
-    )
+    one, other = (pack_entry("h", [make_run(1.0, jobid=jobid)]) for jobid in ("1:A", "11:A"))
     assert list_naming([one, other, b"F1:A", b"F11:A"], ["1:A"]) == [one, b"F1:A"]
     assert list_naming([one, b"P1\n" + other], ["11:A", "x"]) == [b"P1\n" + other]
 
@@ -127,7 +119,7 @@ def test_the_last_entries_that_tell_of_jobs_are_found(others):
     """Few jobs are looked for in another way than many."""
 
     def pack(jobid, kept=10):
-        return pack_entry("host:1:x", [(jobid, "work-A", kept, pack_run(1.0, 0.0, 1.0, Outcome.OK, 1, ""))])
+        return pack_entry("host:1:x", [make_run(1.0, jobid=jobid, history=kept)])
 
     one, other, wanted = pack("1:A"), pack("11:A"), ["1:A", "11:A", *(f"x{number}" for number in range(others))]
     assert list_last_naming([one, other, one, other, b"F1:A", other], wanted) == [b"F1:A", other]
@@ -138,8 +130,8 @@ def test_the_last_entries_that_tell_of_jobs_are_found(others):
 
 def test_the_newest_run_of_a_job_is_known_however_often_it_has_run(store):
     for number in range(50):
-        add_runs(store, ("a:A", 1000.0 + number, ""), ("b:A", 2000.0 + number, "no luck"))
-    add_runs(store, ("b:A", 5000.0, ""))
+        add(store, ("a:A", 1000.0 + number, ""), ("b:A", 2000.0 + number, "no luck"))
+    add(store, ("b:A", 5000.0, ""))
     newest = store.journal.read_newest(["a:A", "b:A", "c:A"])
     assert {jobid: run.started for jobid, run in newest.items()} == {"a:A": 1049.0, "b:A": 5000.0}
     store.client.rpush(store.keys.journal, b"Fa:A")

@@ -17,7 +17,7 @@ from redbike.store.jobs import JobToSet
 from redbike.store.run import Poll
 from redbike.store.scripts import Pipeline, name_wrong_key
 from redbike.store.store import Store
-from tests.verbs import set_job
+from tests.verbs import Quiet, set_job
 
 
 @pytest.fixture
@@ -221,13 +221,6 @@ def cut(prefix, proxy, tmp_path):
         yield store
 
 
-class Noting(RoundRobin):
-    ran: list[str]
-
-    def work(self, jobid):
-        self.ran.append(jobid)
-
-
 NOW = JobToSet("job:A", "NOW", "now", True, "work-A")
 REPEATED = {
     "set": lambda store: store.jobs.set([NOW]),
@@ -240,9 +233,7 @@ REPEATED = {
 @pytest.mark.parametrize("operation", REPEATED)
 def test_a_request_whose_reply_was_lost_is_sent_again_and_acts_once(client, prefix, proxy, cut, operation):
     """Also if the job has been run by then."""
-    worker = Noting("A")
-    worker.ran = []
-    other = Redbike(worker, prefix, client)
+    other = Redbike(Quiet(), prefix, client)
     assert other.work_one() == "there:A"
     proxy.planned.append(other.work_one)
     REPEATED[operation](cut)
@@ -251,7 +242,7 @@ def test_a_request_whose_reply_was_lost_is_sent_again_and_acts_once(client, pref
     while other.work_one():
         pass
     noted = [entry for entry in other.log() if entry.action == operation[:3]]
-    assert len(worker.ran) == len(noted) == jobs + 1
+    assert len(other.worker.worked) == len(noted) == jobs + 1
 
 
 def test_what_would_answer_otherwise_the_second_time_is_not_sent_again(proxy, cut):

@@ -6,7 +6,6 @@ from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
-from redbike.store.namespace import PAGE
 from redbike.store.next_state import NextState
 from redbike.store.run import LEASE
 from redbike.store.store import Store
@@ -76,9 +75,6 @@ def test_a_tag_that_begins_like_another_does_not_end_its_runs(store):
     assert held(store, "tag2").listed == ["two:long"]
 
 
-# Their deadlines and their lease
-
-
 # What a dispatcher finds
 
 
@@ -87,7 +83,6 @@ def test_a_survey_tells_of_no_more_lost_runs_than_it_must(store, monkeypatch):
         take(store, [f"{n}a:long", f"{n}b:long"], f"tag{n}", START + n)
     monkeypatch.setattr("redbike.store.timeline.PAGE", 2)
     assert [run.jobid for run in survey(store.at(START + 3 + LEASE)).lost] == ["0a:long", "0b:long"]
-    assert PAGE > 2
 
 
 def test_a_job_that_the_lost_tag_does_not_have_any_more_is_not_lost(store):

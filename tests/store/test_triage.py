@@ -2,11 +2,10 @@
 
 import pytest
 
-from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
-from redbike.store.history import pack_run
 from redbike.store.questions import PassedJob, Triage
-from tests.states import DUE, JOB, OLD, QUEUE, START, STATES, TIMEOUT
+from tests.queries.kept import archive, remember
+from tests.states import DUE, JOB, OLD, START, STATES, TIMEOUT
 from tests.verbs import set_job
 
 LATE = 4e9
@@ -16,10 +15,9 @@ def triage(store, latest=0.0, pattern="*"):
     return list(store.questions.triage(pattern, latest))
 
 
-def archive_run(store, outcome, due=START - 100, result="", waited=0.0):
-    run = pack_run(due, waited, 1.0, outcome, 1, "", result)
-    store.client.rpush(store.keys.journal, pack_entry("web1:1:OwnerOf1", [(JOB, QUEUE, 10, run)]))
-    list(store.archiver.archive())
+def archive_run(store, outcome, due=START - 100, **more):
+    remember(store, due, outcome=outcome, **more)
+    archive(store)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +50,7 @@ def test_a_job_is_not_well_if_it_has_failed_or_should_have_run_by_then(store, st
 def test_its_last_run_counts(store, outcome, is_bad, result):
     STATES["timeline"](store)
     archive_run(store, Outcome.FAILED)
-    archive_run(store, outcome, START, result)
+    archive_run(store, outcome, START, result=result)
     assert triage(store) == [Triage(1, [JOB] if is_bad else [], [])]
 
 

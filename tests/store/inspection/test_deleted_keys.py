@@ -4,10 +4,9 @@ import re
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.store.keys import FIXED
 from tests.commandline import ROOT
-from tests.verbs import take_many
+from tests.verbs import Telling, take_many
 
 QUEUE = "work-A"
 PAGE = (ROOT / "docs" / "reference-keys.rst").read_text()
@@ -20,23 +19,17 @@ def read_names(title):
 
 
 PLACES, REPORTS = read_names("Places of jobs"), read_names("Reports")
-
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        if jobid.startswith("fails"):
-            raise OSError("no luck")
+BIKE = {"worker": Telling, "noted_as": "ops@example.org"}
 
 
 @pytest.fixture
-def bike(client, prefix, server_url):
+def bike(bike):
     """A job in each place, and something in each report."""
-    bike = Redbike(Worker("A"), prefix, server_url, noted_as="ops@example.org")
-    for jobid in ("ran:A", "fails:A", "fails-too:A"):
+    for jobid in ("ran:A", "bad:A", "bad-too:A"):
         bike.set(jobid, "NOW")
     while bike.work_one():
         pass
-    bike.run("fails-too:A")
+    bike.run("bad-too:A")
     bike.limit("A", at_once=5)
     bike.set("flies:A", "NOW")
     take_many(bike.store, [(QUEUE, 500.0)], [1], "tag", 9)

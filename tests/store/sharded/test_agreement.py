@@ -20,26 +20,22 @@ def test_a_bad_number_is_refused(client, prefix, number):
         open_bike(client, prefix, number)
 
 
-@pytest.mark.parametrize("number", [4, 16])
-def test_another_number_is_refused_once_there_is_a_job(client, prefix, number):
-    bike, early = open_bike(client, prefix, number), open_bike(client, prefix, 8)
+def test_another_number_is_refused_once_there_is_a_job(client, prefix):
+    bike, early = open_bike(client, prefix, 4), open_bike(client, prefix, 8)
     open_bike(client, prefix, 1)  # to look changes nothing
     assert client.keys(f"*{prefix}*") == []
     bike.set("job:A", "EVERY:1h")
+    said = "divided among 4; write shards: 4 into the config$"
     for other in (1, 2, 8):
-        with pytest.raises(
-            BadConfig, match=f"bad shards {other}: .* divided among {number}; write shards: {number} into the config$"
-        ):
+        with pytest.raises(BadConfig, match=f"bad shards {other}: .* {said}"):
             open_bike(client, prefix, other)
     # Also who had begun before, and who works.
-    with pytest.raises(
-        BadConfig, match=f"bad shards 8: .* divided among {number}; write shards: {number} into the config$"
-    ):
+    with pytest.raises(BadConfig, match=f"bad shards 8: .* {said}"):
         early.set("other:A", "EVERY:1h")
     for loop in (early.dispatch, early.work):
         with pytest.raises(BadConfig, match="bad shards 8"):
             loop()
-    assert [job.jobid for job in open_bike(client, prefix, number).jobs()] == ["job:A"]
+    assert [job.jobid for job in open_bike(client, prefix, 4).jobs()] == ["job:A"]
 
 
 def lose_all(client, prefix):

@@ -6,7 +6,6 @@ import pytest
 
 from redbike import BadConfig, Redbike, RoundRobin
 from redbike.connection.client import connect
-from redbike.connection.embedded import EmbeddedServer
 from redbike.errors import Unreachable
 from redbike.store.agreement import Agreement
 from redbike.store.cursors import ROWS, Cursor
@@ -16,6 +15,7 @@ from redbike.store.sharded.places import name_shards
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
 from tests.states import queue_for
+from tests.store.test_paging import read_pages
 from tests.verbs import set_job
 
 NOW = 1_900_000_000.0
@@ -59,24 +59,17 @@ def twins(client, prefix):
     return twins
 
 
-def walk(store, search, between=lambda number: None, pages=None, **limits):
-    """The ids on each page; each cursor goes through a URL."""
-    pages, cursor = [] if pages is None else pages, Cursor()
-    while cursor is not None:
-        page = store.overview.read_page(search, Cursor.parse(cursor.format()), patience=60.0, **limits)
-        pages.append([job.jobid for job in page.jobs])
+def walk(store, search, **limits):
+    """Yield the ids on each page."""
+    for page in read_pages(store, search, patience=60.0, **limits):
         assert page.looked_at <= page.total
-        cursor = page.following
-        between(len(pages))
-        assert len(pages) <= len(JOBS)
-    return pages
+        yield [job.jobid for job in page.jobs]
 
 
 def join(pages):
     return [jobid for page in pages for jobid in page]
 
 
-@pytest.mark.parametrize("rows", [1, 60, 10_000])
 @pytest.mark.parametrize(
     "search",
     [
@@ -88,27 +81,27 @@ def join(pages):
         JobSearch(by_next=True, pattern=PATTERN, matches=compile_patterns([PATTERN])),
     ],
 )
-def test_jobs_have_the_order_of_one_shard(twins, search, rows):
-    one, four = (join(walk(store, search, rows=rows)) for store in twins.stores)
+def test_jobs_have_the_order_of_one_shard(twins, search):
     # Jobs that have no time come behind the others, shard by shard.
     timeless = {*JOBS[::9]} if search.by_next else set()
-    assert len(one) > 30
-    assert sorted(four) == sorted(one)
-    assert [each for each in four if each not in timeless] == [each for each in one if each not in timeless]
-    assert timeless.isdisjoint(four[: len(one) - len(timeless & {*one})])
+    for rows in (1, 60, 10_000):
+        one, four = (join(walk(store, search, rows=rows)) for store in twins.stores)
+        assert len(one) > 30
+        assert sorted(four) == sorted(one)
+        assert [each for each in four if each not in timeless] == [each for each in one if each not in timeless]
+        assert timeless.isdisjoint(four[: len(one) - len(timeless & {*one})])
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_pages_are_those_of_one_shard_though_jobs_move_between_them(twins, seed):
     walks = []
     for store in twins.stores:
-
-        def move(number, store=store):
+        walks.append([])
+        for number, page in enumerate(walk(store, JobSearch(planned=True)), 1):
+            walks[-1].append(page)
             chance = random.Random(100 * seed + number)
             for jobid in chance.sample(JOBS, 40):
                 put(store, "timeline", jobid, chance.choice([*INSTANTS, None]))
-
-        walks.append(walk(store, JobSearch(planned=True), move))
     assert walks[0] == walks[1]
     assert len(walks[0]) >= 5
 
@@ -135,18 +128,10 @@ def test_a_cursor_of_a_shard_that_is_not_there_is_refused(twins, text):
 
 
 @pytest.fixture
-def far(tmp_path):
-    server = EmbeddedServer(tmp_path / "far")
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def store(client, prefix, far):
+def store(client, prefix, own_server):
     """Four shards, one of them on a server of its own."""
     names = name_shards(prefix, 4)
-    with connect(far.url) as other:
+    with connect(own_server.url) as other:
         shards = [Store(other if name == names[1] else client, name, queue_for) for name in names]
         store = ShardedStore(shards, Agreement(client, prefix, shards))
         for number, jobid in enumerate(JOBS[:200]):
@@ -157,26 +142,26 @@ def store(client, prefix, far):
 
 
 @pytest.mark.parametrize("search", [JobSearch(by_next=True), JobSearch(planned=True), JobSearch()])
-def test_a_shard_that_is_away_is_named_when_all_others_are_listed(store, far, search):
-    everything = walk(store, search)
-    away = [jobid for jobid in JOBS if store.number_shard(jobid) == 1]
-    far.stop()
-    pages = []
+def test_a_shard_that_is_away_is_named_when_all_others_are_listed(store, own_server, search):
+    everything, found = join(walk(store, search)), []
+    own_server.stop()
     with pytest.raises(Unreachable, match=f"^the shard {store.shards[1].keys.prefix} is missing: "):
-        walk(store, search, pages=pages)
-    assert join(pages) == [jobid for jobid in join(everything) if jobid not in away]
+        found.extend(jobid for page in walk(store, search) for jobid in page)
+    assert found == [jobid for jobid in everything if store.number_shard(jobid) != 1]
 
 
 @pytest.mark.parametrize("search", [JobSearch(by_next=True), JobSearch(planned=True), JobSearch()])
-def test_no_job_is_left_out_of_a_shard_that_was_away_for_a_page(store, far, search):
-    everything = walk(store, search)
-    far.stop()
-    pages = walk(store, search, lambda number: far.start() if number == 1 else None)
-    assert sorted(join(pages)) == sorted(join(everything))
+def test_no_job_is_left_out_of_a_shard_that_was_away_for_a_page(store, own_server, search):
+    everything = join(walk(store, search))
+    own_server.stop()
+    pages = walk(store, search)
+    found = next(pages)
+    own_server.start()
+    assert sorted(found + join(pages)) == sorted(everything)
 
 
-def test_a_page_has_jobs_of_all_shards_that_answer_though_one_is_away_and_late(store, far):
-    far.stop()
+def test_a_page_has_jobs_of_all_shards_that_answer_though_one_is_away_and_late(store, own_server):
+    own_server.stop()
     search = JobSearch(pattern="job-1?:?", matches=compile_patterns(["job-1?:?"]))
     page = store.overview.read_page(search, patience=0.0)
     there = [jobid for jobid in JOBS[10:20] if store.number_shard(jobid) != 1]
@@ -184,11 +169,11 @@ def test_a_page_has_jobs_of_all_shards_that_answer_though_one_is_away_and_late(s
     assert {store.number_shard(jobid) for jobid in there} == {0, 2, 3}
 
 
-def test_all_shards_that_are_away_are_no_empty_page(tmp_path, far, prefix):
-    with connect(far.url) as client:
+def test_all_shards_that_are_away_are_no_empty_page(own_server, prefix):
+    with connect(own_server.url) as client:
         shards = [Store(client, name, queue_for) for name in name_shards(prefix, 2)]
         store = ShardedStore(shards, Agreement(client, prefix, shards))
-        far.stop()
+        own_server.stop()
         for search in (JobSearch(by_next=True), JobSearch()):
             with pytest.raises(Unreachable, match="is missing: "):
-                walk(store, search)
+                join(walk(store, search))

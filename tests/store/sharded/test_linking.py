@@ -30,6 +30,14 @@ class Farm:
         names = (f"job-{number}:A" for number in range(999))
         return [next(name for name in names if self.bike.store.number_shard(name) == shard) for shard in shards]
 
+    def set_family(self, *shards):
+        """Set a job in the first of these shards, and in each of the others one that follows it; return them."""
+        parent, *followers = self.name(*shards)
+        self.bike.set(parent, "EVERY:1h")
+        for each in followers:
+            self.bike.enter(each, f"AFTER:{parent}")
+        return parent, *followers
+
     def run(self, *jobids):
         """Let jobs run and end, without a dispatcher."""
         self.bike.run(*jobids)
@@ -56,10 +64,7 @@ def farm(client, prefix):
 
 
 def test_each_end_of_a_parent_makes_its_followers_due_wherever_they_are(farm):
-    bike, (parent, near, far, other) = farm.bike, farm.name(0, 0, 1, 2)
-    bike.set(parent, "EVERY:1h")
-    for each in (near, far):
-        bike.enter(each, f"AFTER:{parent}")
+    bike, (parent, near, far), [other] = farm.bike, farm.set_family(0, 0, 1), farm.name(2)
     bike.enter(other, f"AFTER:{near},{far}")
     assert farm.run(parent) == [parent]
     assert sorted(farm.dispatch()) == sorted([near, far])
@@ -72,9 +77,7 @@ def test_each_end_of_a_parent_makes_its_followers_due_wherever_they_are(farm):
 
 
 def test_a_message_that_is_delivered_again_has_no_further_effect(farm, monkeypatch):
-    bike, (parent, follower) = farm.bike, farm.name(2, 3)
-    bike.set(parent, "EVERY:1h")
-    bike.enter(follower, f"AFTER:{parent}")
+    bike, (parent, follower) = farm.bike, farm.set_family(2, 3)
     farm.run(parent)
     # The first dispatcher dies before it has removed it, and another one has read it as well.
     [message] = farm.links(parent).read_mail(3)
@@ -93,11 +96,7 @@ def test_a_message_that_is_delivered_again_has_no_further_effect(farm, monkeypat
 
 
 def test_ends_that_wait_for_a_shard_count_as_if_it_had_answered(farm, monkeypatch):
-    bike, (parent, other, follower, far) = farm.bike, farm.name(0, 1, 2, 3)
-    for each in (parent, other):
-        bike.set(each, "EVERY:1h")
-    for each in (follower, far):
-        bike.enter(each, f"AFTER:{parent}")
+    bike, (parent, follower, far) = farm.bike, farm.set_family(0, 2, 3)
 
     def fail(links, *_):
         if links._namespace.keys is bike.store.find_shard(follower).keys:
@@ -145,9 +144,7 @@ def test_a_failure_is_told_as_one(farm):
 
 
 def test_a_shard_hears_of_no_more_once_nobody_follows_there_for_a_while(farm):
-    bike, (parent, follower) = farm.bike, farm.name(0, 1)
-    bike.set(parent, "EVERY:1h")
-    bike.enter(follower, f"AFTER:{parent}")
+    bike, (parent, follower) = farm.bike, farm.set_family(0, 1)
     bike.unset(follower)
     farm.run(parent)
     farm.dispatch()
@@ -228,9 +225,7 @@ def test_the_occurrences_of_a_backfill_end_in_the_shard_of_their_job(farm):
 
 
 def test_fsck_finds_what_the_shard_of_a_parent_does_not_know(farm):
-    bike, (parent, near, far) = farm.bike, farm.name(0, 0, 1)
-    bike.set(parent, "EVERY:1h")
-    bike.enter(near, f"AFTER:{parent}")
+    bike, (parent, near), [far] = farm.bike, farm.set_family(0, 0), farm.name(1)
     bike.enter(far, f"AFTER:{near},{parent}")
     store = bike.store.find_shard(parent)
     [link] = [each for each in farm.list_links(parent) if each.startswith(f"{parent}\n\x1c".encode())]
@@ -244,9 +239,7 @@ def test_fsck_finds_what_the_shard_of_a_parent_does_not_know(farm):
 
 
 def test_a_repair_that_has_no_effect_is_not_taken_for_one(farm, monkeypatch):
-    bike, (parent, follower) = farm.bike, farm.name(0, 1)
-    bike.set(parent, "EVERY:1h")
-    bike.enter(follower, f"AFTER:{parent}")
+    bike, (parent, _) = farm.bike, farm.set_family(0, 1)
     bike.client.delete(bike.store.find_shard(parent).keys.followers)
     monkeypatch.setattr(Links, "subscribe", lambda *_: None)
     [(line, is_well)] = bike.repair()
@@ -255,10 +248,7 @@ def test_a_repair_that_has_no_effect_is_not_taken_for_one(farm, monkeypatch):
 
 @pytest.mark.parametrize("score", [-1, 5])
 def test_what_hides_followers_is_removed(farm, score):
-    bike, (parent, near, far) = farm.bike, farm.name(0, 0, 1)
-    bike.set(parent, "EVERY:1h")
-    bike.enter(near, f"AFTER:{parent}")
-    bike.enter(far, f"AFTER:{parent}")
+    bike, (parent, near, far) = farm.bike, farm.set_family(0, 0, 1)
     store = bike.store.find_shard(parent)
     for damaged in (parent, f"{parent}\n{near}"):
         bike.client.zadd(store.keys.followers, {damaged: score})
@@ -298,9 +288,7 @@ def test_a_follower_is_late_if_its_parent_is_wherever_that_is(farm):
 
 
 def test_what_is_no_message_stops_no_delivery(farm):
-    bike, (parent, follower) = farm.bike, farm.name(0, 3)
-    bike.set(parent, "EVERY:1h")
-    bike.enter(follower, f"AFTER:{parent}")
+    bike, (parent, follower) = farm.bike, farm.set_family(0, 3)
     farm.run(parent)
     store = bike.store.find_shard(parent)
     damaged = ["\x1c\x1c", "\x1c\x1c00\nx", "\x1c\x1c03\n0", "\x1c\x1c99\n1", "\x1c\x1cno\n1"]

@@ -131,13 +131,17 @@ class World:
             self.bike.set(jobid, "EVERY:1d")
             list(self.bike.run(jobid))
 
-    def take(self, most=None):
+    def take(self):
         number = self.chance.randrange(NUMBER)
         if number not in self.away:
-            most = most or self.chance.randrange(1, 4)
-            runs = take_many(self.shards[number], [(QUEUE, 9999.0)], [1], f"run{next(self.number):013}", most)
-            self.flying += runs
-            assert not runs or len(self.flying) <= max(self.bounds)
+            self.take_from(number, self.chance.randrange(1, 4))
+
+    def take_from(self, number, most=64):
+        """Take jobs of one shard: no more may be in flight then than the limit allows."""
+        runs = take_many(self.shards[number], [(QUEUE, 9999.0)], [1], f"run{next(self.number):013}", most)
+        self.flying += runs
+        assert not runs or len(self.flying) <= max(self.bounds)
+        return runs
 
     def end(self):
         if self.flying:
@@ -177,9 +181,7 @@ class World:
             if not self.count_waiting():
                 break
             for number in range(NUMBER):
-                runs = take_many(self.shards[number], [(QUEUE, 9999.0)], [1], f"run{next(self.number):013}", 64)
-                self.flying += runs
-                assert not runs or len(self.flying) <= max(self.bounds)
+                self.take_from(number)
             self.now += 0.3
             for shard in self.shards:
                 self.dispatch(shard)
@@ -225,13 +227,12 @@ def test_what_a_shard_was_given_by_one_who_died_is_not_given_again_while_it_is_a
     world.before = at_request(3 * NUMBER + 1, raising(Death()))
     world.divide()
     assert next(world.before.asked) > 3 * NUMBER + 1
-    runs = take_many(world.shards[0], [(QUEUE, 9999.0)], [1], "run0000000000001", 64)
-    assert len(runs) == min(6, len(own[0])) > 3
+    assert len(world.take_from(0)) == min(6, len(own[0])) > 3
     list(world.bike.run(*own[1][:6]))
     world.away, world.before = {0}, World.before.__get__(world)
     world.chance.random = lambda: 0.9
     world.divide()
-    assert take_many(world.shards[1], [(QUEUE, 9999.0)], [1], "run0000000000002", 64) == []
+    assert world.take_from(1) == []
 
 
 @pytest.mark.parametrize("begins", [0, 5, 8, 13])
@@ -295,8 +296,7 @@ def test_a_shard_that_is_away_keeps_the_places_of_its_runs(world):
         for number, most in wanted:
             list(world.bike.run(*own[number][:most]))
         world.divide()
-        tags = (f"run{next(world.number):013}" for _ in wanted)
-        return [take_many(world.shards[number], [(QUEUE, 9999.0)], [1], next(tags), 64) for number, _ in wanted]
+        return [world.take_from(number) for number, _ in wanted]
 
     flying = [*take((0, 3)), *take((1, 1)), *take((2, 3))]
     assert list(map(len, flying)) == [3, 1, 0]
@@ -379,8 +379,8 @@ def test_a_rate_holds_over_all_shards_and_is_used_up(world):
     world.fill()
     list(world.bike.run(*JOBS))
     while taken < len(JOBS):
-        for shard in world.shards:
-            taken += len(take_many(shard, [(QUEUE, 9999.0)], [1], f"run{next(world.number):013}", 64))
+        for number in range(NUMBER):
+            taken += len(world.take_from(number))
             # Redis' clock has microseconds.
             assert taken <= 3 + 3 * (world.now - began) + 1e-5
         world.now += 0.1

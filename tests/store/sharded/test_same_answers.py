@@ -10,7 +10,6 @@ import pytest
 
 from redbike import Redbike, RedbikeError, RoundRobin, Unreachable
 from redbike.connection.client import connect
-from redbike.store.cursors import Cursor
 from redbike.store.job import JobSearch
 from redbike.store.past_runs import RunSearch
 from redbike.store.sharded.mail import deliver
@@ -18,6 +17,7 @@ from redbike.store.sharded.missing import tolerate_missing
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
 from tests.queries.kept import register
+from tests.store.test_paging import read_pages
 
 SCHEDULES = ["EVERY:1h", "EVERY:7s", "* * * * *", "IN:5s", "NOW", "0 3 * * *", "NEVER:1"]
 SCHEDULES += ["AFTER:job-1:A any", "AFTER:job-2:B,job-5:A", "AFTER:job-9:A", "AFTER:job-3:A failed", "AFTER:gone:A"]
@@ -201,13 +201,8 @@ def strip(job):
 
 
 def walk(bike, search):
-    """The ids and next runs of all jobs, page by page; each cursor goes through a URL."""
-    cursor, found = Cursor(), []
-    while cursor:
-        page = bike.store.overview.read_page(search, Cursor.parse(cursor.format()), rows=3)
-        found += [(job.jobid, job.next_run) for job in page.jobs]
-        cursor = page.following
-    return found
+    """List the ids and next runs of all jobs, page by page."""
+    return [(job.jobid, job.next_run) for page in read_pages(bike.store, search, rows=3) for job in page.jobs]
 
 
 def part(found):

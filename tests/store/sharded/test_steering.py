@@ -14,13 +14,13 @@ from tests.verbs import add_token
 from tests.waiting import wait_until
 
 TOKEN = Token("ci", "read", (), None, 0.0, "amy", "digest")
+BIKE = {"queues": "A:B", "shards": 3}
 
 
 @pytest.fixture
-def bike(client, prefix):
-    with Redbike(RoundRobin("A:B"), prefix, client, shards=3) as bike:
-        list(bike.set_many([(f"job-{number}:A", "EVERY:1d") for number in range(9)]))
-        yield bike
+def bike(bike):
+    list(bike.set_many([(f"job-{number}:A", "EVERY:1d") for number in range(9)]))
+    return bike
 
 
 class Away:

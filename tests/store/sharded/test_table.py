@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.store.processes import MOST_JOBS
 from redbike.store.sharded.table import TABLE
 from redbike.store.store import Store
@@ -61,6 +60,7 @@ def parts(client, prefix):
 
 
 OTHERS = ("client", "keys", "scripts")
+BIKE = {"shards": 4}
 
 
 def test_each_method_has_a_route_or_is_of_one_shard(parts):
@@ -73,8 +73,8 @@ def test_each_method_has_a_route_or_is_of_one_shard(parts):
     assert not any(TABLE[name].keys() & OF_ONE.get(name, set()) for name in parts)
 
 
-def test_of_the_runs_in_flight_of_all_shards_the_oldest_are_listed(client, prefix):
-    bike, jobids = Redbike(RoundRobin("A"), prefix, client, shards=4), [f"{number}:A" for number in range(8)]
+def test_of_the_runs_in_flight_of_all_shards_the_oldest_are_listed(bike):
+    jobids = [f"{number}:A" for number in range(8)]
     for jobid in jobids:
         bike.set(jobid, "NOW")
         take_one(bike.store.find_shard(jobid), [("work-A", 50.0)], f"Ownerw01{jobid}")
@@ -83,38 +83,36 @@ def test_of_the_runs_in_flight_of_all_shards_the_oldest_are_listed(client, prefi
         assert ([each.jobid for each in flights], number) == (jobids[:most], 8)
 
 
-def test_of_a_process_some_jobs_of_all_shards_are_listed(client, prefix):
-    bike = Redbike(RoundRobin("A"), prefix, client, shards=4)
+def test_of_a_process_some_jobs_of_all_shards_are_listed(bike, client):
     register(bike.store, "worker", now=bike.store.timeline.read_clock())
     for number, shard in enumerate(bike.store.shards):
         client.hset(shard.keys.batches, "Ownerw01tag", f"\n{number}:A" * 600)
     assert [len(process.jobs) for process in bike.workers()] == [MOST_JOBS]
 
 
-def keep_failures(client, prefix, jobids):
-    """Keep failures of one instant; the store of all shards."""
-    store = Redbike(RoundRobin("A"), prefix, client, shards=4).store
+def keep_failures(store, jobids):
+    """Keep failures of one instant."""
     for jobid in jobids:
         keys = store.find_shard(jobid).keys
-        client.zadd(keys.failure_times, {jobid: 1000.0})
-        client.hset(keys.failures, jobid, json.dumps({"jobid": jobid, "failed": 1000.0}))
-    return store
+        store.client.zadd(keys.failure_times, {jobid: 1000.0})
+        store.client.hset(keys.failures, jobid, json.dumps({"jobid": jobid, "failed": 1000.0}))
 
 
 @pytest.mark.parametrize("failed", ["", ', "failed": "x"', ', "failed": null', f', "failed": 1{"0" * 400}'])
-def test_a_damaged_failure_hides_no_other_one(client, prefix, failed):
-    jobids = [f"{number}:A" for number in range(8)]
-    store = keep_failures(client, prefix, jobids)
+def test_a_damaged_failure_hides_no_other_one(bike, client, failed):
+    store, jobids = bike.store, [f"{number}:A" for number in range(8)]
+    keep_failures(store, jobids)
     client.hset(store.find_shard("3:A").keys.failures, "3:A", f'{{"jobid": "3:A"{failed}}}')
     for found in (store.past.list_failures(), store.past.list_failures_between(900.0, 1100.0, 100)):
         assert sorted(each["jobid"] for each in found) == jobids
 
 
-def test_the_pages_of_failures_of_one_instant_have_each_of_them_once(client, prefix):
+def test_the_pages_of_failures_of_one_instant_have_each_of_them_once(bike):
     jobids = [f"{number:02}:A" for number in range(40)]
-    past, last, found = keep_failures(client, prefix, jobids).past, None, []
+    keep_failures(bike.store, jobids)
+    last, found = None, []
     while not found or last:
-        page = past.read_failures(last, 7)
+        page = bike.store.past.read_failures(last, 7)
         found += [each.jobid for each in page.failures]
         last = page.following
     assert found == jobids[::-1]
