@@ -41,17 +41,6 @@ def test_what_waits_is_held_and_the_status_stays(store, state, word, due, event)
 
 
 @pytest.mark.parametrize(
-    ("state", "word"),
-    [("unknown", "missing"), ("bad", "missing"), ("flight_of_unset", "missing"), ("held", "unchanged")],
-)
-def test_a_job_that_is_paused_already_or_has_no_schedule_stays_as_it_is(store, state, word):
-    STATES[state](store)
-    before = dump(store)
-    assert pause(store, NOW, LATER) == word
-    assert dump(store) == before
-
-
-@pytest.mark.parametrize(
     ("state", "now", "catchup", "status"),
     [
         ("timeline", DUE - 1, "last", f"TML:{START:.0f}"),
@@ -69,28 +58,25 @@ def test_a_status_stays_when_a_job_is_resumed_where_it_was(store, state, now, ca
     assert list(fsck(store)) == []
 
 
-@pytest.mark.parametrize("started", [START, LATER], ids=["before", "by a clock that was ahead"])
+@pytest.mark.parametrize(
+    ("started", "paused", "place"),
+    [
+        pytest.param(START, NOW, "held", id="it began before"),
+        pytest.param(LATER, NOW, "held", id="by a clock that was ahead"),
+        pytest.param(LATER, LATER - 10, "queue", id="the pause is of that clock, too"),
+    ],
+)
 @pytest.mark.parametrize("is_released", [True, False])
-def test_a_run_that_was_to_go_on_is_held(store, started, is_released):
+def test_a_run_that_was_to_go_on_is_held_unless_it_began_in_the_pause(store, started, paused, place, is_released):
     set_job(store.at(START), JOB, OLD, "now")
     run = take(store, now=started)
-    assert pause(store, NOW) == "paused"
+    assert pause(store, paused) == "paused"
     if is_released:
-        assert store.at(NOW).runs.release([run]) == ["held"]
+        assert store.at(NOW).runs.release([run]) == [place]
     else:
-        assert end(store, run, decide_handed_back(run)).detail == "held"
-    assert inspect(store).held == (START if is_released else NOW)
-
-
-@pytest.mark.parametrize("is_released", [True, False])
-def test_a_run_of_a_pause_goes_on_if_both_are_of_a_clock_that_was_ahead(store, is_released):
-    set_job(store.at(START), JOB, OLD, "now")
-    run = take(store, now=LATER)
-    pause(store, LATER - 10)
-    if is_released:
-        assert store.at(NOW).runs.release([run]) == ["queue"]
-    else:
-        assert end(store, run, decide_handed_back(run)).detail == "queue"
+        assert end(store, run, decide_handed_back(run)).detail == place
+    due = START if is_released else NOW
+    assert inspect(store).held == (due if place == "held" else None)
 
 
 def test_any_number_of_jobs_is_paused_and_resumed(store):

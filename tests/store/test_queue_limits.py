@@ -1,5 +1,6 @@
 """Limits: queues and everything are paused, opened and limited, straight at the scripts; time is an argument."""
 
+import json
 import time
 from contextlib import suppress
 
@@ -14,12 +15,11 @@ from redbike.store.namespace import make_tag
 from redbike.store.next_state import NextState
 from redbike.store.queue_limits import Pause, QueueLimits
 from redbike.worker.runner import Runner
-from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START, STATES, TIMEOUT, end, take
+from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START, STATES, TIMEOUT, dump, end, take
 from tests.verbs import Quiet, dispatch, set_job, survey, take_many
 
 QUEUES = [(QUEUE, TIMEOUT), ("work-B", TIMEOUT)]
 DAY = 86400.0
-HOURLY = "EVERY:3600@0"
 
 
 def fill(store, number, queue="A", now=START):
@@ -173,12 +173,6 @@ def test_a_limit_is_taken_back_with_its_timer(store, client):
     assert len(take_all(store, NOW + 1)) == 4
 
 
-def test_a_limit_of_a_queue_that_was_never_used_leaves_nothing_behind(store, client):
-    store.queue_limits.limit(QUEUE, at_once=1)
-    store.upkeep.flush()
-    assert client.keys(f"{store.keys.prefix}-*") == []
-
-
 def test_the_weights_of_other_queues_stay_exact(store):
     for queue in "ABC":
         fill(store, 40, queue)
@@ -287,23 +281,78 @@ def test_a_damaged_limit_counts_as_none(store, client, text):
     assert store.queue_limits.read(QUEUE).pause
 
 
+# Places that functions hold which go on after their runs
+
+
+def reserve(store, tag, seconds, now=NOW):
+    return store.at(now).queue_limits.reserve(QUEUE, tag, JOB, seconds)
+
+
+def held(store):
+    limits = json.loads(store.client.hget(store.keys.queue_limits, QUEUE))
+    return {run.partition(" ")[0]: ends for run, ends in limits.get("held", {}).items()}
+
+
+def timer(store):
+    return store.client.zscore(store.keys.timers, f"queue:{QUEUE}")
+
+
+def test_each_reservation_is_ended_or_ends_by_itself_and_the_first_end_is_told(store):
+    store.at(NOW).queue_limits.limit(QUEUE, at_once=3)
+    store.client.delete(store.keys.timers)  # that of the new limit
+    for tag, seconds in (("one", 10.0), ("two", 20.0), ("three", 30.0), ("three", 0.0)):
+        assert reserve(store, tag, seconds)
+    assert (held(store), timer(store)) == ({"one": NOW + 10, "two": NOW + 20}, NOW + 10)
+    assert reserve(store, "two", 5.0, NOW + 9.999)
+    assert held(store) == {"one": NOW + 10, "two": NOW + 14.999}
+    assert reserve(store, "two", 1.0, NOW + 10)
+    assert held(store) == {"two": NOW + 11}
+
+
+@pytest.mark.parametrize("waiting", [0, 1])
+def test_the_end_of_one_wakes_a_worker_if_there_is_something_to_do(store, client, waiting):
+    store.at(START).queue_limits.limit(QUEUE, at_once=1)
+    fill(store, waiting)
+    for key in (store.keys.wake(QUEUE), store.keys.timers):
+        client.delete(key)
+    assert reserve(store, "one", 10.0)
+    assert client.llen(store.keys.wake(QUEUE)) == 0
+    client.delete(store.keys.timers)
+    assert reserve(store, "one", 0.0)
+    assert (held(store), timer(store)) == ({}, None)
+    assert client.llen(store.keys.wake(QUEUE)) == waiting
+    settled = dump(store)
+    assert not reserve(store, "one", 0.0), "there is none any more"
+    assert dump(store) == settled
+
+
+@pytest.mark.parametrize("rate", [None, (5, 60)])
+@pytest.mark.parametrize("seconds", [0.0, 10.0])
+def test_a_queue_without_such_a_limit_has_none(store, rate, seconds):
+    store.at(NOW).queue_limits.limit(QUEUE, rate=rate or False)
+    before = dump(store)
+    assert not reserve(store, "one", seconds)
+    assert dump(store) == before
+
+
 # What came due while a queue, or everything, was paused
 
 
-def sleep_through(store, name, catchup, since=DAY, ended=2 * DAY):
-    """An hourly job, whose queue or everything is paused for a day, and which is due when that begins.
-
-    Return the due times of its runs until all is as it was, and what was skipped.
-    """
+@pytest.mark.parametrize(
+    ("name", "catchup", "hours", "paused"),
+    [("", "last", [1], 23), (QUEUE, "none", [], 24), (QUEUE, "all", [1, 20, 21, 22, 23, 24], 18)],
+)
+def test_what_came_due_during_a_pause_is_for_catchup(store, name, catchup, hours, paused):
+    """An hourly job, whose queue or everything is paused for a day, and which is due when that begins."""
     settings = Settings(catchup=catchup, catchup_limit=5)
-    set_job(store.at(since - 60), JOB, HOURLY, since + 3600)
-    store.at(since).queue_limits.pause(name)
+    set_job(store.at(DAY - 60), JOB, "EVERY:3600@0", DAY + 3600)
+    store.at(DAY).queue_limits.pause(name)
     dispatcher, worker = Dispatcher(store, settings), Quiet()
     runner = Runner(worker, settings, Pings())
-    dues, now = [], since
-    while now < ended + 3600:
+    dues, now = [], DAY
+    while now < 2 * DAY + 3600:
         now += 600
-        if now == ended:
+        if now == 2 * DAY:
             store.at(now).queue_limits.open(name, resume=True)
         dispatcher.dispatch_due(now)
         while (run := take(store, make_tag(), now=now)) != "empty":
@@ -313,14 +362,5 @@ def sleep_through(store, name, catchup, since=DAY, ended=2 * DAY):
             dues += [run.due] * (len(worker.worked) - before)
             assert end(store, run, next_state, now=now).word == "ok"
     dispatcher.close()
-    return dues, store.questions.inspect([JOB])[0].skipped
-
-
-@pytest.mark.parametrize(
-    ("name", "catchup", "hours", "paused"),
-    [("", "last", [1], 23), (QUEUE, "none", [], 24), (QUEUE, "all", [1, 20, 21, 22, 23, 24], 18)],
-)
-def test_what_came_due_during_a_pause_is_for_catchup(store, name, catchup, hours, paused):
-    dues, skipped = sleep_through(store, name, catchup)
     assert [(due - DAY) / 3600 for due in dues] == [*hours, 25]
-    assert skipped == {"paused": paused}
+    assert store.questions.inspect([JOB])[0].skipped == {"paused": paused}

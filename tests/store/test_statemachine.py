@@ -826,7 +826,7 @@ set b take one take end take, set b stop one take, both set b take take free tak
 rate set b take long long wait take long long take, rate set b take rate take, one set b take unset vanish take
 brief-later run wait expire, brief-later run take end, brief-later long run wait expire, brief wait run wait take
 brief expire, brief wait run wait expire, brief pause wait wait resume, brief take long lose expire
-brief take release expire
+brief take release expire, one, later pause pause
 """
 
 

@@ -25,11 +25,6 @@ def enqueued(store, number):
     return jobids
 
 
-@pytest.fixture
-def jobids(store):
-    return enqueued(store, 70)
-
-
 def elsewhere(store, name="other"):
     """What puts jobs into another queue."""
     return Store(store.client, store.keys.prefix, lambda jobid: name)
@@ -46,10 +41,9 @@ def waiting(store):
 
 def drained(store, queues=((QUEUE, 500.0),), now=NOW):
     turns = range(1, len(queues) + 1)
-    runs, number = [], 0
+    runs = []
     while found := take_many(store.at(now), queues, turns, make_tag(), 7):
         runs += found
-        number += 1
     return [run.jobid for run in runs]
 
 
@@ -85,8 +79,8 @@ def test_a_queue_of_nothing_but_tombstones_keeps_no_worker_from_another_queue(st
     assert list(fsck(store)) == []
 
 
-@pytest.mark.parametrize("names", [["other"], ["other", "third"]])
-def test_a_job_may_have_entries_in_several_queues_and_tombstones_in_all_but_the_last(store, jobids, names):
+def test_a_job_may_have_entries_in_several_queues_and_tombstones_in_all_but_the_last(store):
+    jobids, names = enqueued(store, 70), ["other", "third"]
     for name in names:
         store.jobs.unset("0:A")
         store = elsewhere(store, name)
@@ -187,51 +181,6 @@ def test_a_job_that_changes_while_it_is_repaired_is_left_as_it_is(store, client,
         bike.set(jobid, "NOW")
     assert list(bike.fsck()) == []
     assert sorted(drained(store, now=None)) == sorted(jobids)
-
-
-NO_ENTRY = "it has a tombstone in the queue '{}', but is not in it"
-BESIDE = "it is in the queue 'work-A' beside a tombstone that it has there"
-NOT_RECORDED = "it is in the queue 'work-A' without a record; a worker will"
-WITHOUT, ONCE, TAKEN_OUT = (
-    "without a tombstone in the queue 'work-A'",
-    "left in the queue 'work-A' once",
-    "taken out of",
-)
-# By the command that damages: what is said of which job, and what is done.
-DAMAGE = {
-    "SADD tombstones-work-A stopped:A": (f"'stopped:A': {NO_ENTRY.format(QUEUE)}", WITHOUT),
-    "SADD tombstones-work-A 60:A": ("'60:A': it is recorded as queued, but is not in the queue 'work-A'", WITHOUT),
-    "LPUSH work-A 50:A": (f"'50:A': {BESIDE}", ONCE),
-    "SREM tombstones-work-A 50:A": (f"'50:A': {NOT_RECORDED} throw it away", f"{TAKEN_OUT} the queue 'work-A'"),
-    "SREM tombstones-work-A 51:A": (f"'51:A': {NOT_RECORDED} throw it away", f"{TAKEN_OUT} the queue 'work-A'"),
-    "DEL tombstones-work-A": ("without a record", f"{TAKEN_OUT} the queue 'work-A'"),
-    "SADD tombstones-work-A nobody:A": (f"'nobody:A': {NO_ENTRY.format(QUEUE)}", WITHOUT),
-    "SADD tombstones-work-Z 60:A": (
-        f"'60:A': {NO_ENTRY.format('work-Z')}",
-        "without a tombstone in the queue 'work-Z'",
-    ),
-}
-
-
-@pytest.mark.parametrize("command", DAMAGE)
-def test_damage_is_found_and_repaired(store, bike, jobids, client, command):
-    set_job(store.at(NOW), "stopped:A", "STOP", None)
-    store.jobs.unset("50:A")
-    set_job(store.at(NOW), "51:A", "STOP", None)
-    verb, name, *member = command.split()
-    client.execute_command(verb, f"{store.keys.prefix}-{name}", *member)
-    problem, done = DAMAGE[command]
-    affected = 1 if member else 2
-    found = list(bike.fsck())
-    assert len(found) == affected
-    assert all(problem in line for line in found)
-    lines = list(bike.repair())
-    assert len(lines) == affected
-    assert all(well and done in line for line, well in lines), lines
-    assert list(bike.fsck()) == []
-    assert list(bike.repair()) == []
-    assert sorted(drained(store)) == sorted(jobid for jobid in jobids if jobid not in ("50:A", "51:A"))
-    assert client.exists(store.keys.tombstones(QUEUE), store.keys.tombstones("work-Z")) == 0
 
 
 @pytest.mark.parametrize("name", ["statuses", "a\nb", "mine"])

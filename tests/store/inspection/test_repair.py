@@ -158,6 +158,10 @@ def what_is_wanted_is_well(found, correction):
         assert wanted.running.split()[:3] == found.running.split()[:3]
 
 
+THROWN = "it is in the queue 'work-A' without a record; a worker will throw it away"
+TAKEN_OUT = "taken out of the queue 'work-A'"
+NO_TOMBSTONE = "without a tombstone in the queue"
+
 # How a job was set, and how often it runs after the repair; for each kind of damage, the commands that anybody could
 # give, and what is said to have been done.
 DAMAGE = {
@@ -190,9 +194,17 @@ DAMAGE = {
         "a malformed retry state": ("HSET .retry-states job:A often", "its retry state removed"),
         "a malformed failure": ("HSET .failures job:A 'it broke'", "its failure removed"),
         "a malformed count": ("HSET .skipped missed:job:A many", "its missed removed"),
+        "a tombstone for its entry": (
+            "SADD .tombstones-work-A job:A",
+            f"but is not in the queue 'work-A' -- repaired: {NO_TOMBSTONE} 'work-A'",
+        ),
+        "a tombstone in another queue": (
+            "SADD .tombstones-work-Z job:A",
+            f"it has a tombstone in the queue 'work-Z', but is not in it -- repaired: {NO_TOMBSTONE} 'work-Z'",
+        ),
         "a tombstone and no list": (
             "DEL .work-A; SADD .tombstones-work-A job:A other:A",
-            "put into the queue 'work-A', without a tombstone in the queue 'work-A'",
+            f"put into the queue 'work-A', {NO_TOMBSTONE} 'work-A'",
         ),
         "a list of a job in a queue": ("HSET .batches tag job:A", "it has a list of jobs, but no run"),
         "the set of queues": ("DEL .queues", "it is there again"),
@@ -204,13 +216,21 @@ DAMAGE = {
     ("EVERY:2h", 1): {"a schedule alone, for later": ("DEL .timeline .statuses", "put on the timeline")},
     ("STOP", 0): {
         "stopped, without a status": ("DEL .statuses", "status STP"),
-        "stopped and in the list": ("LPUSH .work-A job:A; SADD .queues work-A", "taken out of the queue"),
+        "stopped and in the list": ("LPUSH .work-A job:A; SADD .queues work-A", f"{THROWN} -- repaired: {TAKEN_OUT}"),
+        "stopped, with a tombstone": (
+            "SADD .tombstones-work-A job:A",
+            f"it has a tombstone in the queue 'work-A', but is not in it -- repaired: {NO_TOMBSTONE} 'work-A'",
+        ),
+        "stopped, and twice in the list with a tombstone": (
+            "LPUSH .work-A job:A job:A; SADD .queues work-A; SADD .tombstones-work-A job:A",
+            "beside a tombstone that it has there -- repaired: left in the queue 'work-A' once",
+        ),
         "its failure unset": ("DEL .schedules .statuses; HSET .failures job:A {}", "failure removed"),
     },
     ("EVERY:1h", 0): {"on the timeline unset": ("DEL .schedules", "taken off the timeline, its status removed")},
     ("NOW", 0): {
         "in the queue unset": ("DEL .schedules", "taken out of the queue 'work-A', its queued record removed"),
-        "in the list unset": ("DEL .schedules .statuses .queued", "taken out of the queue 'work-A'"),
+        "in the list unset": ("DEL .schedules .statuses .queued", f"{THROWN} -- repaired: {TAKEN_OUT}"),
     },
 }
 KINDS = [pytest.param(*given, *kind, id=name) for given, kinds in DAMAGE.items() for name, kind in kinds.items()]
