@@ -4,13 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from redbike.errors import ServerError
-from redbike.store.entries import pack_entry
-from redbike.store.enums import Outcome
-from redbike.store.history import pack_run
 from redbike.store.sharded.merging import add_queues
 from redbike.store.tally import MOST_RECENT, format_recent, parse_recent
 from redbike.store.totals import TOGETHER, Queue
+from tests.queries.kept import add_runs, make_run
 from tests.states import NOW, QUEUE, START
 from tests.verbs import set_job, take_many
 
@@ -76,8 +73,7 @@ def test_a_queue_is_paused_by_itself_or_with_everything_and_until_then(store):
 
 
 def end(store, ended, queue=QUEUE, number=1):
-    runs = [("job:A", queue, 10, pack_run(ended - 5, 2.0, 3.0, Outcome.OK, 1, ""))] * number
-    store.client.rpush(store.keys.journal, pack_entry("web1:4711:OwnerOf1", runs))
+    add_runs(store, *[make_run(ended - 5, 2.0, 3.0, queue=queue)] * number)
 
 
 @pytest.mark.parametrize("archived", [False, True])
@@ -151,13 +147,3 @@ def test_more_queues_than_one_script_looks_at(store):
     found = store.depths.list_all()
     assert [each.queue for each in found] == [f"work-{number:03}" for number in range(2 * TOGETHER + 1)]
     assert all(each.waiting == 1 for each in found)
-
-
-@pytest.mark.parametrize("name", ["running", "queues", "queued"])
-def test_a_key_of_a_wrong_type_is_named(store, name):
-    fill(store, 1)
-    key = getattr(store.keys, name)
-    store.client.delete(key)
-    store.client.set(key, "wrong")
-    with pytest.raises(ServerError, match=key):
-        store.depths.list_all()

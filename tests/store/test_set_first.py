@@ -101,13 +101,3 @@ def test_it_leaves_what_the_full_text_leaves(store, monkeypatch, state):
             restore_all(store, kept, "")
     # It only looks whether a queue has limits and tombstones.
     assert short == (set(product(ITS_OWN, WORLDS.keys() - {"a limit", "a tombstone"})) if fits else set())
-
-
-def test_a_request_that_is_repeated_sets_nothing_again(store, monkeypatch):
-    monkeypatch.setattr(jobs, "make_tag", lambda: "a-request")
-    job = JOBS["now"]
-    store.jobs.set([replace(job)])
-    store.jobs.unset(JOB)
-    before = dump(store)
-    store.jobs.set([replace(job)])
-    assert dump(store) == before

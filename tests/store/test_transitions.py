@@ -19,8 +19,6 @@ from redbike.store.alerts import Change
 from redbike.store.backfill import NewBackfill
 from redbike.store.blackouts import Blackout
 from redbike.store.entries import pack_entry, read_entry
-from redbike.store.enums import Outcome
-from redbike.store.history import pack_run
 from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
@@ -37,6 +35,7 @@ from redbike.store.scripts import Call
 from redbike.store.store import Store
 from redbike.store.tokens import Token
 from redbike.store.upkeep import Rewind
+from tests.queries.kept import make_run
 from tests.states import (
     DUE,
     JOB,
@@ -61,7 +60,7 @@ from tests.verbs import dispatch, run_job, set_job, set_one, skip, survey, take_
 ENTRY = '{"kind": "worker", "host": "web1", "pid": 4711, "queues": ["work-A"], "version": "1"}'
 NOBODY = Run(JOB, START, "nobody", START, START + TIMEOUT, 0, 0, OLD, QUEUE)
 
-PAST = pack_run(START, 1.0, 2.0, Outcome.OK, 1, "")
+ENDED = pack_entry("web1:4711:OwnerOf1", [make_run(START)])
 
 ME = "me@here"
 
@@ -109,15 +108,13 @@ def note(store: Store, run: Run) -> None:
 
 
 def archive(store: Store, run: Run) -> None:
-    entry = pack_entry("web1:4711:OwnerOf1", [(JOB, QUEUE, 10, PAST)])
     # As `end` marks the run of a job that was unset meanwhile.
-    store.client.rpush(store.keys.journal, entry if store.questions.read_schedule(JOB) else b"Pu\n" + entry)
+    store.client.rpush(store.keys.journal, ENDED if store.questions.read_schedule(JOB) else b"Pu\n" + ENDED)
     list(store.at(NOW).archiver.archive())
 
 
 def claim(store: Store, run: Run) -> None:
-    entry = pack_entry("web1:4711:OwnerOf1", [(JOB, QUEUE, 10, PAST)])
-    store.client.hset(store.keys.untold, f"tag{NOTIFIES} {JOB}", f"{START:.6f} 0\n".encode() + entry)
+    store.client.hset(store.keys.untold, f"tag{NOTIFIES} {JOB}", f"{START:.6f} 0\n".encode() + ENDED)
     assert len(list(store.at(NOW).outbox.claim_all(["work-A"]))) == 1
 
 
@@ -612,12 +609,6 @@ def test_an_entry_that_is_adopted_is_the_run_for_which_the_job_was_on_the_timeli
     assert place(inspect(store)) == "flight"
 
 
-def test_a_queue_full_of_ids_that_are_gone_is_worked_off_in_bounded_steps(store, client):
-    client.lpush(store.keys.queue(QUEUE), *(f"gone{n}:A" for n in range(2500)))
-    set_job(store.at(START), JOB, OLD, START)
-    assert take(store, "mine", now=NOW).jobid == JOB
-
-
 def test_a_halt_is_seen_by_those_that_were_there_before_it(store):
     STATES["queue"](store)
     control = store.signals.read()
@@ -634,7 +625,7 @@ def test_failures_are_bounded_and_the_oldest_go_first(client, prefix):
         run = take(store, f"t{n}", now=NOW + n)
         store.at(NOW + n).runs.end(run, NextState("die", failure={"jobid": jobid}))
         assert client.hlen(store.keys.failures) == client.zcard(store.keys.failure_times) == min(n + 1, 3)
-    assert list_failures(store) == ["2:A", "3:A", "4:A"]
+    assert [failure["jobid"] for failure in store.past.list_failures()] == ["2:A", "3:A", "4:A"]
 
 
 def test_requests_that_are_remembered_are_bounded(client, store):
@@ -757,10 +748,6 @@ def test_a_failure_that_cannot_be_read_does_not_matter_to_an_explicit_run(store,
     assert list_problems(store) == []
     run = take(store, "mine", now=NOW)
     assert (run.due, run.attempt) == (due, attempt)
-
-
-def list_failures(store):
-    return [failure["jobid"] for failure in store.past.list_failures()]
 
 
 # What has changed since a dispatcher looked
