@@ -22,10 +22,14 @@ from redbike.store.store import Store
 from redbike.worker.batch import MOST
 from redbike.worker.worker import Worker
 from tests.crashing import Faults, faulty
+from tests.loops import Acting, raising
 from tests.verbs import Once, run_job, set_job, take_many
 from tests.waiting import wait_until
 
 JOB = "job:A"
+FIRST = "2001-09-09T01:46:40Z"  # the first occurrence of a backfill, at 1e9
+OFTEN = {"redbike.worker.heartbeat.INTERVAL": 0.01}
+EACH_TOLD = {"redbike.worker.batch.UNREPORTED": -1.0}
 
 
 class Handler(RoundRobin):
@@ -187,15 +191,7 @@ def elsewhere(scene: Scene) -> None:
 
 def dead(scene: Scene) -> None:
     scene.queue(JOB)
-    Worker(scene.store, Raising(), scene.observer.settings).work_one()
-
-
-class Raising(RoundRobin):
-    def __init__(self) -> None:
-        super().__init__("A")
-
-    def work(self, jobid: str) -> None:
-        raise ValueError("it broke")
+    Worker(scene.store, Acting(raising(ValueError("it broke"))), scene.observer.settings).work_one()
 
 
 def crowd(scene: Scene) -> None:
@@ -319,9 +315,9 @@ def late(scene: Scene) -> None:
     paused(lambda scene: scene.put(JOB, due=-7100, schedule=f"AT:{scene.began - 7100}", once=True))(scene)
 
 
-def expiring(scene: Scene, waited: float = 700.0) -> None:
+def expiring(scene: Scene) -> None:
     """Jobs that wait in queues, and must begin within 10 minutes."""
-    now, options = scene.began - waited, '{"expires":600}'
+    now, options = scene.began - 700, '{"expires":600}'
     for jobid, schedule in ((JOB, scene.hourly), ("b:B", scene.hourly), ("once:A", "NOW")):
         job = JobToSet(jobid, schedule, "now", schedule == "NOW", scene.store.queue_for(jobid), options=options)
         scene.store.at(now).jobs.set([replace(job, expires=600.0)])
@@ -434,13 +430,14 @@ def gather(scene: Scene) -> None:
     scene.bike.group("g", [(JOB, "NOW"), ("a:A", scene.hourly), ("b:B", scene.hourly)], then="report:A")
 
 
-def dark(scene: Scene, *names: str, since: float = -100.0) -> None:
+def dark(scene: Scene) -> None:
     """Blackouts that have begun since they were set, but that no dispatcher has seen."""
-    blackout = Blackout(f"EVERY:1d@{scene.began - 86400 + since:.0f}", 3600.0, scene.began + since - 50, "somebody")
+    began = scene.began - 100
+    blackout = Blackout(f"EVERY:1d@{began - 86400:.0f}", 3600.0, began - 50, "somebody")
     scene.queue(JOB, "other:B")
     scene.put("soon:A", due=100)
-    for name in names or (f"job:{JOB}", "job:soon:A", "queue:work-B", "queue:"):
-        scene.store.at(scene.began + since - 50).blackouts.set([name], blackout, scene.began + since, "")
+    for name in (f"job:{JOB}", "job:soon:A", "queue:work-B", "queue:"):
+        scene.store.at(began - 50).blackouts.set([name], blackout, began, "")
 
 
 def black_out(scene: Scene) -> None:
@@ -502,15 +499,11 @@ BY_HAND = [
     ("unset what waits for a group", grouped(nothing), lambda scene: scene.bike.set("report:A", None)),
     ("unset what has a blackout", dark_now, lambda scene: scene.bike.set(JOB, None)),
     ("cancel a backfill", backfilled, cancel_backfill),
-    ("unset what is of a backfill", backfilled, lambda scene: scene.bike.set(f"{JOB}@2001-09-09T01:46:40Z", None)),
+    ("unset what is of a backfill", backfilled, lambda scene: scene.bike.set(f"{JOB}@{FIRST}", None)),
     ("unset what has a backfill", backfilled, lambda scene: scene.bike.set(JOB, None)),
     ("cancel a backfill of a chain", chained(backfilled), cancel_backfill),
     ("unset what has a backfill of a chain", chained(backfilled), lambda scene: scene.bike.set(JOB, None)),
-    (
-        "unset a follower in a backfill",
-        chained(backfilled),
-        lambda scene: scene.bike.set("child:A@2001-09-09T01:46:40Z", None),
-    ),
+    ("unset a follower in a backfill", chained(backfilled), lambda scene: scene.bike.set(f"child:A@{FIRST}", None)),
     ("resume what has a backfill", lambda scene: backfilling(scene, is_paused=True), resume),
     ("set NOW", nothing, lambda scene: scene.bike.set(JOB, "NOW")),
     ("set with an empty cache of scripts", without_scripts(nothing), lambda scene: scene.bike.set(JOB, "NOW")),
@@ -526,7 +519,6 @@ BY_HAND = [
     ("unset what is in flight", lambda scene: scene.fly(JOB), lambda scene: scene.bike.set(JOB, None)),
     ("unset what is dead", dead, lambda scene: scene.bike.set(JOB, None)),
     ("unset what is unknown", nothing, lambda scene: scene.bike.unset(JOB)),
-    ("run what is in flight", lambda scene: scene.fly(JOB), run),
     ("run what is dead", dead, run),
     ("run what is unknown", nothing, run),
     ("cancel what is queued", waiting(JOB), cancel),
@@ -679,6 +671,7 @@ def dispatch_what_is_there(scene: Scene) -> None:
         Dispatcher(scene.bike.store, scene.bike.settings).dispatch()
 
 
+LOST_AND_PAUSED = paused(lambda scene: scene.fly(JOB, ago=90), since=-80.0)
 DISPATCHER = [
     Operation("archive", past, archive, steps=4, patches=SMALL),
     Operation("archive what others archive too", past, archive_with_another, steps=4, patches=SMALL),
@@ -698,11 +691,7 @@ DISPATCHER = [
     Operation("put off blackouts that are on", dark_now, put_off, by_hand=True, steps=6),
     Operation("dispatch_due with strays", strays, one_pass, mends=True),
     Operation("dispatch_due with pauses that are over", over, one_pass),
-    Operation(
-        "dispatch_due with a lost run that is paused",
-        paused(lambda scene: scene.fly(JOB, ago=90), since=-80.0),
-        one_pass,
-    ),
+    Operation("dispatch_due with a lost run that is paused", LOST_AND_PAUSED, one_pass),
     Operation("dispatch", due, dispatch),
     Operation("dispatch with catchup = none", missed, dispatch_what_is_there, settings={"catchup": "none"}),
     Operation("dispatch_due of what is late", missed, one_pass, settings={"grace": 600.0}),
@@ -718,13 +707,6 @@ def acting(jobid: str, act: Callable[[Scene], Any], prepare: Callable[[Scene], A
         scene.acts[jobid] = lambda: act(scene)
 
     return prepared
-
-
-def raising(error: BaseException) -> Callable[[Scene], None]:
-    def act(scene: Scene) -> None:
-        raise error
-
-    return act
 
 
 def outlive(scene: Scene) -> None:
@@ -822,6 +804,8 @@ def crowded(scene: Scene) -> None:
 
 
 SLOW = acting("slow:A", be_slow, waiting("a:A", "slow:A", "c:A", "d:A"))
+FAILING = acting(JOB, raising(ValueError("no")), waiting(JOB))
+RETURNING = acting(JOB, lambda scene: {"rows": 7}, waiting(JOB))
 WORK_ONE = {
     "periodic": waiting(JOB),
     "with followers": followed(waiting(JOB)),
@@ -830,7 +814,7 @@ WORK_ONE = {
     "of a backfill, that raises": acting(JOB, raising(ValueError("no")), backfilled),
     "the last of a group": grouped(waiting(JOB)),
     "NOW": waiting(JOB, schedule="NOW"),
-    "that raises": acting(JOB, raising(ValueError("no")), waiting(JOB)),
+    "that raises": FAILING,
     "that saves something": acting(JOB, save, waiting(JOB)),
     "that has saved something": acting(JOB, lambda scene: current_run().save(1), waiting(JOB)),
     "that unsets itself": acting(JOB, raising(UnsetJob("enough")), waiting(JOB)),
@@ -857,56 +841,27 @@ WORK = [
 ]
 WORKER = [
     *(Operation(f"work_one {name}", prepare, work_one) for name, prepare in WORK_ONE.items()),
-    Operation(
-        "work_one that lives long",
-        acting(JOB, live_long, waiting(JOB)),
-        work_one,
-        patches={"redbike.worker.heartbeat.INTERVAL": 0.01},
-    ),
-    Operation(
-        "work_one that returns something",
-        acting(JOB, lambda scene: {"rows": 7}, waiting(JOB)),
-        work_one,
-        settings={"keep_result": "yes"},
-    ),
-    Operation(
-        "work_one that tells its progress",
-        acting(JOB, tell_progress, waiting(JOB)),
-        work_one,
-        patches={"redbike.worker.heartbeat.INTERVAL": 0.01},
-    ),
+    Operation("work_one that lives long", acting(JOB, live_long, waiting(JOB)), work_one, patches=OFTEN),
+    Operation("work_one that tells its progress", acting(JOB, tell_progress, waiting(JOB)), work_one, patches=OFTEN),
+    Operation("work_one that returns something", RETURNING, work_one, settings={"keep_result": "yes"}),
     Operation("work_one that overruns", short_of_time, work_one),
     Operation("work_one that is rescheduled", short_of_time, work_one, settings={"on_timeout": "reschedule"}),
-    Operation(
-        "work_one that is retried",
-        acting(JOB, raising(ValueError("no")), waiting(JOB)),
-        work_one,
-        settings={"on_error": "retry", "backoff": 1000.0},
-    ),
+    Operation("work_one that is retried", FAILING, work_one, settings={"on_error": "retry", "backoff": 1000.0}),
     *(Operation(name, prepare, act, insists=True) for name, prepare, act in WORK),
     *(
         Operation(f"work of several, {name}", prepare, work_batches, insists=True, patches=patches)
         for name, prepare, patches in (
             ("suspended", waiting(*THREE), {"redbike.worker.source.STALE": -1.0}),
-            ("each told", waiting(*THREE), {"redbike.worker.batch.UNREPORTED": -1.0}),
-            (
-                "each told, without scripts",
-                without_scripts(waiting(*THREE)),
-                {"redbike.worker.batch.UNREPORTED": -1.0},
-            ),
+            ("each told", waiting(*THREE), EACH_TOLD),
+            ("each told, without scripts", without_scripts(waiting(*THREE)), EACH_TOLD),
         )
     ),
 ]
 
+LIMIT = steering(lambda limiter, _: limiter.limit("A", at_once=2, rate="5/s"))
 OPERATIONS = [
     *(Operation(name, prepare, act, by_hand=True) for name, prepare, act in BY_HAND),
-    Operation(
-        "limit a queue",
-        lambda scene: scene.fly(JOB),
-        steering(lambda limiter, _: limiter.limit("A", at_once=2, rate="5/s")),
-        by_hand=True,
-        steps=2,
-    ),
+    Operation("limit a queue", lambda scene: scene.fly(JOB), LIMIT, by_hand=True, steps=2),
     Operation("resume a one-off that is late", late, resume, by_hand=True, settings={"grace": 600.0}),
     Operation("resume everything", held_all, steering(lambda limiter, _: limiter.resume("")), by_hand=True, steps=3),
     Operation("set what alerts", nothing, set_alerting, by_hand=True, steps=2),
