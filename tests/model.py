@@ -154,7 +154,7 @@ class Job:
     @property
     def is_touchy(self) -> bool:
         """Whether it is not taken with others for its options."""
-        return self.option("timeout", 1) < 1 or self.option("on-lost", "requeue") != "requeue"
+        return self.option("on-lost", "requeue") != "requeue"
 
     @property
     def left(self) -> str:
@@ -204,7 +204,6 @@ class Model:
         self.queues: dict[str, list[str]] = {name: [] for name in timeouts}
         self.tombstones: dict[str, set[str]] = {name: set() for name in timeouts}
         self.batches: dict[str, Batch] = {}
-        self.given_back: dict[str, int] = {}  # by queue, in one request
         self.queue_limits: dict[str, QueueLimits] = {name: QueueLimits() for name in ("", *timeouts)}
         self.past: dict[str, list[tuple[float, str, int]]] = {}  # the runs of each job, the newest first
         self.counts: Counter[str] = Counter()  # of them, by outcome and queue
@@ -350,7 +349,11 @@ class Model:
             return False
         if job.queued is not None:
             self._bury(jobid)
-        self._forget(jobid)
+        del self.jobs[jobid]
+        self.past.pop(jobid, None)
+        if flight := job.flight:
+            flight.anew, flight.owed, flight.missed = "", None, None
+            self.jobs[jobid] = Job(flight=flight)
         return True
 
     def own(self, jobid: str, membership: str) -> None:
@@ -366,14 +369,6 @@ class Model:
             return False
         self.unset(jobid)
         return True
-
-    def _forget(self, jobid: str) -> None:
-        """Forget a job, but for the run that is in flight."""
-        flight = self.jobs.pop(jobid).flight
-        self.past.pop(jobid, None)
-        if flight:
-            flight.anew, flight.owed, flight.missed = "", None, None
-            self.jobs[jobid] = Job(flight=flight)
 
     def run(self, now: float, jobid: str) -> bool:
         job = self.job(jobid)
@@ -789,13 +784,9 @@ class Model:
 
     def release(self, now: float, jobids: list[str], tag: str) -> list[str]:
         """Give back what has not begun, in front of its queue and in its order."""
-        words = [self._release(jobid, tag) for jobid in reversed(jobids)]
-        for name, number in self.given_back.items():
-            self._spend(now, name, -number)
-        self.given_back.clear()
-        return words[::-1]
+        return [self._release(now, jobid, tag) for jobid in reversed(jobids)][::-1]
 
-    def _release(self, jobid: str, tag: str) -> str:
+    def _release(self, now: float, jobid: str, tag: str) -> str:
         flight, job = self._flight(jobid, tag), self.job(jobid)
         if flight is None:
             return "stale"
@@ -813,7 +804,7 @@ class Model:
         if flight.expires and not flight.begun.has_begun:
             job.expires_at = (flight.start if flight.begun.after == flight.due else flight.due) + flight.expires
         self.queues[flight.queue].insert(0, jobid)
-        self.given_back[flight.queue] = self.given_back.get(flight.queue, 0) + 1
+        self._spend(now, flight.queue, -1)
         return "queue"
 
     def heartbeat(self, now: float, runs: list[tuple[str, str]]) -> list[str]:
