@@ -1,8 +1,14 @@
-"""Everything that a signature names is exported from `redbike`, so that a program can name it, too."""
+"""What the package exports: all that a signature names, so that a program can name it, too; and what is promised.
+
+docs/versions.rst has the promises.
+"""
 
 import ast
+import configparser
 import inspect
+import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -11,9 +17,19 @@ from types import FunctionType
 import pytest
 
 import redbike
+import redbike.commands
+import redbike.schedule
+import redbike.testing
+import redbike.web
+from redbike import errors
+from tests.commandline import ROOT
 
 SPECIAL = ("__init__", "__call__", "__await__")
 ANSWERS = (redbike.AsyncResults, redbike.JobFunction, redbike.Results)  # no program makes them from their classes
+PAGE = (ROOT / "docs" / "versions.rst").read_text()
+NAMES, MODULES = (
+    PAGE.partition("Names of Python\n---")[2].partition("Data in Redis\n---")[0].split("these of other modules")
+)
 
 
 @cache
@@ -79,3 +95,32 @@ def test_everything_that_a_signature_names_is_exported(name):
         if each in list_known(part.__module__)
     }
     assert {pair for pair in named if pair[1] not in redbike.__all__} == set()
+
+
+def test_the_names_of_the_package_are_those_that_it_exports():
+    assert Counter(re.findall(r"``(\w+)``", NAMES.partition("has these:")[2])) == Counter(redbike.__all__)
+
+
+def test_the_names_of_other_modules_are_all_that_these_export():
+    listed = {*re.findall(r"``(redbike\.\w+\.\w+)``", MODULES)}
+    modules = (redbike.commands, redbike.schedule, redbike.testing, redbike.web)
+    exported = {f"{module.__name__}.{name}" for module in modules for name in module.__all__}
+    assert listed == exported - {"redbike.testing.TooManyRuns"}, "that is an error of the package"
+    for path in listed:
+        module, _, name = path.rpartition(".")
+        assert getattr(import_module(module), name)
+
+
+def test_the_errors_of_the_page_are_in_their_module():
+    listed = re.findall(r"``(\w+)``", NAMES.partition("**Errors:**")[2].partition("- **")[0])
+    assert all(issubclass(getattr(errors, name), errors.RedbikeError) for name in listed)
+    own = {name for name in redbike.__all__ if getattr(errors, name, None)}
+    assert {name for name in own if issubclass(getattr(errors, name), errors.RedbikeError)} == {*listed}
+
+
+def test_the_pythons_of_the_page_are_those_of_the_package():
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    pythons = re.findall(r":: Python :: (3\.\d+)$", parser["metadata"]["classifiers"], re.MULTILINE)
+    assert re.findall(r"^(3\.\d+) +\w+ \d{4}$", PAGE, re.MULTILINE) == pythons
+    assert parser["options"]["python_requires"] == f">={pythons[0]}"
