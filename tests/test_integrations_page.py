@@ -2,14 +2,12 @@
 
 import json
 import re
-import signal
 import sqlite3
 from itertools import pairwise
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.durations import SOON_AGAIN
 from tests.pages import find_block, list_programs, run_line, write
 from tests.pinged import serve
 from tests.waiting import wait_until
@@ -40,31 +38,6 @@ REMIND = """
 async def remind() -> None:
     sentry_sdk.set_tag("user", "anna")
     raise StopWork("she has paid")
-"""
-# Its spans are sent when they end: a worker that is ended at once does not call `shutdown`.
-CUT_OFF = f"""
-import asyncio, time
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from redbike import Jobs, Tracing, current_run
-{SOON_AGAIN}
-
-provider = TracerProvider()
-provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))
-jobs = Jobs(middleware=[Tracing(provider)])
-
-@jobs.job("wait", timeout=600)
-async def wait():
-    print("begun", flush=True)
-    await asyncio.sleep(600)
-
-@jobs.job("loop", timeout=600)
-def loop():
-    print("begun", flush=True)
-    while not current_run().cancelled:
-        time.sleep(0.01)
-    raise OSError("cut off")
 """
 
 
@@ -212,24 +185,3 @@ def test_a_collector_has_the_spans_of_runs_with_their_links_durations_and_errors
     assert {each[0] for each in found if each[1] != "ok"} == {"ship:0"}
     [(notified, _)] = spans["process work-notify"]
     assert notified.end_time_unix_nano - notified.start_time_unix_nano >= 10_000_000
-
-
-def test_the_spans_of_runs_that_are_cancelled_or_handed_back_have_no_error(shell, save):
-    write(shell, "cut.py", CUT_OFF)
-    with serve() as pinged:
-        shell.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = pinged.url
-        worker = shell.start("work", "cut:jobs")
-        wait_until(lambda: shell.list_rows("workers"), 60)
-        for jobid in ("wait:1", "wait:2", "loop"):
-            assert shell.run("set", jobid, "NOW").returncode == 0
-        wait_until(lambda: shell.log().count("begun\n") == 3, 60)
-        assert shell.run("cancel", "wait:1", "loop").returncode == 0
-        wait_until(lambda: len(pinged.posted) == 2, 60)
-        worker.terminate()
-        wait_until(lambda: worker.send_signal(signal.SIGTERM) or worker.poll() is not None, 60)
-    spans = read_spans(pinged)
-    found = {
-        own["messaging.redbike.job.id"].string_value: (own["messaging.redbike.outcome"].string_value, run.status.code)
-        for run, own in spans["process work-wait"] + spans["process work-loop"]
-    }
-    assert found == {"wait:1": ("cancelled", 0), "loop": ("cancelled", 0), "wait:2": ("retry", 0)}
