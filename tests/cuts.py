@@ -3,7 +3,6 @@
 ``python -m tests.cuts`` cuts it at every byte (some minutes), the test suite within the last two requests.
 """
 
-import argparse
 import os
 import shutil
 import signal
@@ -12,28 +11,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from redbike import Redbike, RoundRobin, StopWork, current_run
+from redbike import Redbike
 from redbike.connection.embedded import EmbeddedServer
 from redbike.store.next_state import NextState
 from tests.states import dump
-from tests.verbs import take_one
+from tests.verbs import Once, take_one
 
 PREFIX = "r"  # short, since there is a start of the server for each byte
 YEAR = 366 * 86400.0
-
-
-class Worker(RoundRobin):
-    """Notes what it runs, with a timeout longer than all of this takes; CONTINUE ends after one run."""
-
-    ran: list[str]
-
-    def timeout(self, queue_name: str) -> float:
-        return 10_000.0
-
-    def work(self, jobid: str) -> None:
-        self.ran.append(jobid)
-        if current_run().schedule == "CONTINUE":
-            raise StopWork
 
 
 class Cuts:
@@ -112,13 +97,12 @@ class Cuts:
             bike.dispatch_due(bike.store.timeline.read_dispatched()[0] + years * YEAR)
         while bike.work_one():
             pass
-        assert sorted(bike.worker.ran) == expected
+        assert sorted(bike.worker.worked) == expected
         assert list(bike.fsck()) == []
 
     def _bike(self) -> Redbike:
-        worker = Worker("A")
-        worker.ran = []
-        return Redbike(worker, PREFIX, self.server.url)
+        # The timeout is longer than all of this takes.
+        return Redbike(Once("A"), PREFIX, self.server.url, default_timeout=10_000.0)
 
     def _log(self) -> Path:
         return next(self.logs.glob("*.incr.aof"))
@@ -148,11 +132,8 @@ def check_all(folder: Path, last: int | None = None, step: int = 1) -> int:
 
 def main() -> int:
     """0, or an error at the first cut after which something is not as it should be."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--last", type=int, default=None, help="only the entries of the last requests")
-    given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="redbike-cuts-") as folder:
-        number = check_all(Path(folder), last=given.last)
+        number = check_all(Path(folder))
     print(f"{number} cuts: after each the data was as after the last whole request, and every job was in its one place")
     return 0
 

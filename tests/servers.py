@@ -202,13 +202,13 @@ class Cluster:
         slot = key_slot(key.encode())
         for begin, end, (_, port, *_), *_ in slots_of(node):
             if begin <= slot <= end:
-                return next(each for each in self.nodes if each.port == port)
+                return self._find(port)
         return None
 
     def begin_to_move_slot(self, key: str, target: Node | None = None) -> tuple[int, Node, Node, set[Node]]:
         """Make the slot of `key` move to a master, or to any, without a key: nobody can use it until that is done."""
         slot, source = key_slot(key.encode()), self.master_of(key)
-        masters = {self.master_of_slot(begin) for begin, *_ in slots_of(source)}
+        masters = {self._find(port) for _, _, (_, port, *_), *_ in slots_of(source)}
         target = target or next(each for each in masters if each is not source)
         target.client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", self.id_of(source))
         source.client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", self.id_of(target))
@@ -222,11 +222,8 @@ class Cluster:
         for node in (target, source, *(each for each in masters if each not in (source, target))):
             node.client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", self.id_of(target))
 
-    def master_of_slot(self, slot: int) -> Node:
-        for begin, end, (_, port, *_), *_ in slots_of(self.nodes[0]):
-            if begin <= slot <= end:
-                return next(each for each in self.nodes if each.port == port)
-        raise LookupError(slot)
+    def _find(self, port: int) -> Node:
+        return next(each for each in self.nodes if each.port == port)
 
     def stop(self) -> None:
         for node in self.nodes:
