@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 
 import pytest
@@ -15,6 +14,7 @@ from redbike import Redbike, RoundRobin
 from redbike.config.file import load
 from redbike.store.enums import Outcome, Skip
 from tests.commandline import ROOT, Shell
+from tests.pages import run_line, write
 
 DEPLOY = ROOT / "deploy"
 SYSTEMD, DOCKER, KUBERNETES = DEPLOY / "systemd", DEPLOY / "docker", DEPLOY / "kubernetes"
@@ -116,13 +116,9 @@ def test_the_example_of_a_worker_class_works(shell):
         for name in (".redbike.conf", "jobs.py"):
             (shell.folder / name).write_text((place / name).read_text())
         assert shell.run("set", "hello:A", "NOW").returncode == 0
-        code = "import jobs; from redbike import Redbike; Redbike(jobs.Worker('A'), redis_config='URL').work_one()"
-        code = code.replace("URL", shell.environment["REDBIKE_URL"])
-        command = [sys.executable, "-c", code]
-        done = subprocess.run(
-            command, cwd=shell.folder, env=shell.environment, capture_output=True, text=True, check=True
-        )
-        assert done.stdout == "working hello:A\n"
+        worker = f"jobs.Worker('A'), redis_config={shell.environment['REDBIKE_URL']!r}"
+        write(shell, "program.py", f"import jobs\nfrom redbike import Redbike\nRedbike({worker}).work_one()\n")
+        assert run_line(shell, "python program.py").stdout == "working hello:A\n"
 
 
 def test_no_example_has_a_url_that_redbike_accepts(tmp_path):
