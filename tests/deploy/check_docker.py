@@ -8,21 +8,22 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.commandline import ROOT, make_module
-from tests.deploy.containers import BASE, import_base, run_daemon
-from tests.deploy.machine import COMPOSE, copy_sources, run, try_bare
+from tests.deploy.machine import AUTHORITIES, COMPOSE, copy_sources, run, try_bare
 from tests.pages import find_section, list_commands
 from tests.waiting import wait_until
 
 BUILD, PASSWORD, UP, SET, LOGS = list_commands("deployment", find_section("deployment", "Containers"))
-IMAGE, PROJECT = "redbike-check", "redbike-check"
+IMAGE, PROJECT, BASE = "redbike-check", "redbike-check", "redbike-check-base"
 # The classic builder needs no further program.
 ENVIRONMENT = {
     "DOCKER_BUILDKIT": "0",
@@ -67,10 +68,42 @@ class Stack:
         return [each["State"] for each in self.containers(service)]
 
 
+@contextmanager
+def run_daemon() -> Iterator[None]:
+    """Use the Docker daemon of this machine; if there is none, run one."""
+    if is_there():
+        yield
+        return
+    folder = Path(tempfile.mkdtemp(prefix="redbike-docker-"))
+    address = f"unix://{folder}/socket"
+    command = ["dockerd", "--host", address, "--pidfile", f"{folder}/pid"]
+    command += ["--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"]
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    os.environ["DOCKER_HOST"] = address
+    try:
+        wait_until(lambda: process.poll() is not None or is_there(), timeout=60)
+        assert is_there(), (folder / "log").read_text()[-1000:]
+        yield
+    finally:
+        del os.environ["DOCKER_HOST"]
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        print((folder / "log").read_text()[-5000:])
+        # It leaves its network namespace mounted.
+        run("umount", folder / "exec" / "netns" / "default", check=False)
+        shutil.rmtree(folder)
+
+
+def is_there() -> bool:
+    return run("docker", "info", check=False).returncode == 0
+
+
 def run_bare(stack: ExitStack, debian: Path) -> None:
-    """Run a daemon until the stack is closed, and a program in a container."""
+    """Run a daemon until the stack is closed, and a program in a container with that Debian."""
     stack.enter_context(run_daemon())
-    import_base(debian)
+    with subprocess.Popen(["tar", "-C", str(debian), "--one-file-system", "-c", "."], stdout=subprocess.PIPE) as tar:
+        run("docker", "import", "--change", f"ENV PIP_CERT=/{AUTHORITIES}", "-", BASE, stdin=tar.stdout)
     run("docker", "run", "--rm", "--network=host", BASE, "true")
 
 
