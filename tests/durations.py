@@ -27,7 +27,5 @@ def set_all(seconds: dict[str, float]) -> None:
                 setattr(module, constant, value)
 
 
-# When a worker is gone; in the dispatcher, too, if its config file names the worker class.
-LOST_SOON = set_lines(run__LEASE=3.0, heartbeat__INTERVAL=0.3, dispatcher__LONGEST_SLEEP=0.5)
 AGAIN = 0.2  # seconds
 SOON_AGAIN = set_lines(signals__AGAIN=AGAIN)  # a second signal counts

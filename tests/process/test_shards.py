@@ -156,11 +156,9 @@ def test_a_master_that_is_away_holds_up_no_job_of_the_others(shell, masters, bik
     names = [f"job-{number}:A" for number in range(NUMBER)]
     near = [name for name in names if bike.store.find_shard(name).keys.prefix not in far]
     assert 0 < len(near) < NUMBER
-    began = time.monotonic()
     for name in near:
         bike.set(name, "IN:1s")
     wait_until(lambda: count_done(shell).keys() >= set(near))
-    took = time.monotonic() - began
     # So do processes that begin now.
     for process in shell.started:
         process.terminate()
@@ -177,8 +175,6 @@ def test_a_master_that_is_away_holds_up_no_job_of_the_others(shell, masters, bik
     listed = shell.run("statuses")
     assert (len(listed.stdout.splitlines()), listed.returncode) == (len(near), 1)
     assert f"the shard {far[0]} is missing" in listed.stderr
-    listed = shell.run("jobs", "--format=csv")
-    assert sorted(row["jobid"] for row in csv.DictReader(listed.stdout.splitlines())) == sorted(near)
     for command in ("jobs", "queues", "health", "failures"):
         done = shell.run(command)
         assert (f"the shard {far[0]} is missing" in done.stdout + done.stderr, done.returncode) == (True, 1), command
@@ -195,7 +191,6 @@ def test_a_master_that_is_away_holds_up_no_job_of_the_others(shell, masters, bik
         bike.set(name, "IN:1s")
     wait_until(lambda: count_done(shell).keys() == set(names))
     assert count_done(shell) == Counter(names) + Counter(near[:1])
-    assert took < 60
     assert shell.run("fsck").stdout == ""
 
 
@@ -238,39 +233,6 @@ def test_a_master_that_is_suspended_hardly_holds_up_the_jobs_of_the_others(shell
 
     wait_until(is_back)
     wait_until(lambda: count_done(shell)[far] == 1)
-
-
-def test_a_follower_hears_of_its_parent_once_its_master_is_back(shell, masters, bike):
-    gone = masters.master_of("{app:00}-jobs")
-    names = [f"job-{number}:A" for number in range(NUMBER)]
-    is_far = {name: masters.master_of(f"{bike.store.find_shard(name).keys.prefix}-jobs") is gone for name in names}
-    far = next(name for name in names if is_far[name])
-    parent, near = [name for name in names if not is_far[name]][:2]
-    assert bike.store.number_shard(parent) != bike.store.number_shard(near)
-    bike.set(parent, "EVERY:1h")
-    for follower in (near, far):
-        bike.enter(follower, f"AFTER:{parent}")
-    dispatcher = shell.start("dispatch")
-    shell.start("work")
-    wait_until(lambda: len(bike.workers()) == 2)
-    gone.kill()
-    wait_until(lambda: all(is_settled(node) for node in masters.nodes if node is not gone))
-    bike.run(parent)
-    wait_until(lambda: count_done(shell) == Counter([parent, near]))
-    # Only its own shard knows a follower, and one whose parent cannot be reached is not set.
-    assert bike.store.questions.inspect([parent])[0].followers == (near,)
-    done = shell.run("set", parent, f"AFTER:{far}")
-    assert (done.returncode, "is missing: " in done.stderr) == (1, True)
-    # The dispatcher dies meanwhile, and another one begins.
-    dispatcher.kill()
-    shell.start("dispatch")
-    gone.start()
-    wait_until(masters.is_well)
-    wait_until(lambda: count_done(shell)[far] == 1)
-    bike.run(parent)
-    wait_until(lambda: count_done(shell) == Counter(2 * [parent, near, far]))
-    assert bike.tell(parent)["followers"] == sorted([near, far])
-    assert shell.run("fsck").stdout == ""
 
 
 def test_jobs_move_to_another_number_while_nobody_works(shell, masters):
