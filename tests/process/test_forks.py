@@ -1,11 +1,12 @@
-"""Processes that jobs fork: they have the signals of a new process, and none becomes a second worker."""
+"""Processes that jobs fork have the signals of new ones, and none becomes a second worker; orphans of process 1."""
 
+import os
 import signal
-from pathlib import Path
+import subprocess
 
 import pytest
 
-from tests.proc import children_of
+from tests.proc import children_of, handles
 from tests.waiting import wait_until
 
 WORKER = """
@@ -114,7 +115,23 @@ def test_a_forked_process_has_the_handlers_from_before(jobs):
     jobs.start("work", "jobs:Asynchronous('A')")
     run_to_its_end(jobs, "job:A")
     (caught,) = [int(line.split()[1], 16) for line in noted(jobs) if line.startswith("SigCgt:")]
-    (own,) = [int(line.split()[1], 16) for line in Path("/proc/self/status").read_text().splitlines() if "Cgt" in line]
-    assert own & 1 << (signal.SIGINT - 1)
+    assert handles(os.getpid(), signal.SIGINT)
     assert caught & 1 << (signal.SIGINT - 1)
     assert not caught & (1 << (signal.SIGTERM - 1) | 1 << (signal.SIGHUP - 1))
+
+
+ALONE = ("unshare", "--map-root-user", "--fork", "--pid", "--mount-proc")  # in a namespace of its own
+SAID = "redbike: as process 1, it reaps no orphans, which commands may leave: start it with an init, such as tini\n"
+
+
+@pytest.mark.parametrize(("command", "said"), [("work", SAID), ("up", SAID), ("dispatch", "")])
+def test_process_1_warns_if_it_may_run_commands_whose_orphans_it_would_get(shell, command, said):
+    """As in a container without an init program."""
+    if subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user may make no namespace")
+    (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:None('A')\nlog-level: ERROR\n")
+    words = [*ALONE, *shell.command((command, "--url=redis://nowhere!"))]
+    done = subprocess.run(words, cwd=shell.folder, env=shell.environment, capture_output=True, text=True, check=False)
+    assert done.returncode
+    assert done.stderr.startswith(said + "redbike: ")
+    assert done.stderr.count("\n") == 1 + bool(said)

@@ -1,4 +1,4 @@
-"""Each run has a fresh copy of the context of its worker."""
+"""Each run has a fresh copy of the context of its worker, whatever makes the tasks of the event loop."""
 
 import asyncio
 import threading
@@ -33,8 +33,21 @@ class Coroutines(Worker):
         assert inside.get() == jobid
 
 
+def make_task(loop, coroutine):
+    """As older libraries do; that of Python may get a context too."""
+    return asyncio.Task(coroutine, loop=loop)
+
+
+class Factory(Coroutines):
+    """Each of its jobs sets what makes the tasks of those after it."""
+
+    async def work(self, jobid):
+        asyncio.get_running_loop().set_task_factory(make_task)
+        await super().work(jobid)
+
+
 @pytest.mark.parametrize("concurrency", [1, 3])
-@pytest.mark.parametrize("kind", [Worker, Coroutines])
+@pytest.mark.parametrize("kind", [Worker, Coroutines, Factory])
 def test_each_run_has_the_context_of_its_worker(client, prefix, kind, concurrency):
     worker, jobids = kind(), [f"{number}:A" for number in range(20)]
 
@@ -73,3 +86,26 @@ def test_a_run_has_the_redbike_that_works_it(client, prefix, concurrency):
     assert found["sync"] is bike
     assert isinstance(found["async"], AsyncRedbike)
     wait_until(lambda: not any(thread.name.startswith("redbike-call") for thread in threading.enumerate()))
+
+
+def test_a_task_factory_that_raises_ends_each_run_with_its_error_and_holds_no_slot(client, prefix):
+    jobs = Jobs(concurrency=3)
+
+    def fail(loop, coroutine, **more):
+        raise ValueError("no task")
+
+    @jobs.job("sets")
+    async def sets() -> None:
+        asyncio.get_running_loop().set_task_factory(fail)
+
+    @jobs.job("other")
+    async def other() -> None:
+        pass
+
+    with Redbike(jobs, prefix, client) as bike, beside(bike.store, bike.work):
+        bike.set("sets", "NOW")
+        assert bike.wait("sets", 30).outcome == "ok"
+        for number in range(5):
+            bike.set(f"other:{number}", "NOW")
+        wait_until(lambda: len(list(bike.failures())) == 5)
+        assert {failure["error"] for failure in bike.failures()} == {"ValueError: no task"}

@@ -1,5 +1,6 @@
-"""The thread that gives the signs of life; what they do is in test_statemachine.py."""
+"""The thread that gives the signs of life, and places that functions hold; what they do is in test_statemachine.py."""
 
+import threading
 import time
 from types import SimpleNamespace
 
@@ -11,10 +12,12 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.next_state import NextState
 from redbike.store.run import LEASE, Run
 from redbike.worker.heartbeat import INTERVAL, Heartbeat
-from tests.loops import raising
+from tests.loops import Acting, join, raising, start
 from tests.states import take
-from tests.verbs import set_job, take_many
+from tests.verbs import set_job, take_many, take_one
 from tests.waiting import wait_until
+
+BIKE = {"worker": lambda queues: Acting(queues=queues, timeout=1.0)}
 
 
 def test_jobs_that_are_over_at_once_do_not_wake_it_one_by_one(store, monkeypatch):
@@ -155,3 +158,39 @@ def test_a_function_that_ends_at_any_moment_after_its_deadline_is_over(moment):
     for _ in range(2):
         heartbeat._beat()
     assert (heartbeat.list_stuck(0.0), held) == ([], set())
+
+
+@pytest.fixture
+def limited(bike, monkeypatch):
+    """A Redbike whose jobs have a second each, and run one at a time."""
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.1)
+    bike.limit("A", at_once=1)
+    return bike
+
+
+def test_nothing_takes_the_place_of_a_function_that_goes_on(limited, client):
+    bike, worker, go = limited, limited.worker, threading.Event()
+    worker.act = lambda jobid: jobid == "hung:A" and go.wait(60) and None
+    bike.set("hung:A", "NOW")
+    thread = start(lambda: bike.work(3))
+    wait_until(lambda: bike.tell("hung:A")["status"].startswith("DIE"))
+    bike.set("next:A", "NOW")
+    before = client.hget(bike.store.keys.queue_limits, "work-A")
+    wait_until(lambda: client.hget(bike.store.keys.queue_limits, "work-A") != before)
+    assert worker.worked == ["hung:A"]
+    assert list(bike.fsck()) == []
+    go.set()
+    wait_until(lambda: worker.worked == ["hung:A", "next:A"])
+    wait_until(lambda: b"held" not in client.hget(bike.store.keys.queue_limits, "work-A"))
+    bike.stop()
+    join(thread)
+
+
+def test_a_reservation_ends_by_itself(limited):
+    store, now = limited.store, limited.store.timeline.read_clock()
+    store.at(now).queue_limits.reserve("work-A", "tag", "hung:A", 10.0)
+    limited.set("next:A", "NOW")
+    assert take_one(store.at(now + 9), [("work-A", 10.0)], "one") == "empty"
+    assert store.at(now + 5).queue_limits.reserve("work-A", "tag", "hung:A", 10.0)
+    assert take_one(store.at(now + 11), [("work-A", 10.0)], "two") == "empty"
+    assert take_one(store.at(now + 16), [("work-A", 10.0)], "three").jobid == "next:A"

@@ -3,15 +3,16 @@
 import asyncio
 import logging
 import signal
+import sys
 
 import pytest
 
-from redbike import Redbike, RoundRobin, StopWork, UnsetJob
+from redbike import Jobs, Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.config.settings import Settings
 from redbike.text.printable import MAX_MESSAGE, describe
 from redbike.worker.worker import Worker
 from tests.commandline import make_module
-from tests.loops import Acting, raising
+from tests.loops import Acting, beside, raising
 from tests.verbs import run_job, set_job
 from tests.waiting import wait_until
 
@@ -196,3 +197,29 @@ def test_a_coroutine_that_ends_its_loop_is_lost_and_the_others_in_it_run_again(s
     assert run("good:A") == "STP"
     worker.terminate()
     assert worker.wait(timeout=60) == 0
+
+
+def test_where_the_event_loop_ends_on_lost_decides_for_the_others(client, prefix, caplog):
+    began, jobs = set(), Jobs(concurrency=9)
+
+    @jobs.job("stays")
+    @jobs.job("again")
+    @jobs.job("poison")
+    async def work(jobid: str) -> None:
+        if jobid == "poison":
+            asyncio.get_running_loop().call_soon(sys.exit, 4)
+        if jobid not in began:
+            began.add(jobid)
+            await asyncio.sleep(1000)
+
+    with Redbike(jobs, prefix, client, max_losses=1) as bike, beside(bike.store, bike.work):
+        bike.set("stays", "NOW", on_lost="stop")
+        bike.set("again", "NOW")
+        wait_until(lambda: began == {"stays", "again"})
+        bike.set("poison", "NOW")
+        wait_until(lambda: len(list(bike.failures())) == 2 and len(bike.runs("again")) == 2)
+        errors = {failure["jobid"]: failure["error"] for failure in bike.failures()}
+        assert [past.outcome for past in bike.runs("again")] == ["ok", "lost"]
+    how = "the event loop was ended by poison: SystemExit: 4"
+    assert errors == {"stays": how, "poison": f"{how}, 1 times in a row"}
+    assert f"{how}, while these jobs ran: again, poison, stays" in caplog.messages
