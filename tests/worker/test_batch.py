@@ -229,9 +229,7 @@ def test_what_is_changed_before_it_begins_waits_for_no_slow_job_and_is_not_lost(
 
 @pytest.mark.parametrize(("timeout", "settings"), [(0.5, Settings()), (None, Settings(on_lost="stop"))])
 def test_short_deadlines_and_jobs_that_must_not_be_repeated_are_taken_one_by_one(store, timeout, settings):
-    handler = Acting(lambda jobid: None)
-    handler.timeout = lambda name: timeout
-    worker = Worker(store, handler, settings)
+    worker = Worker(store, Acting(timeout=timeout), settings)
     worker.pace.number = MOST
     next(worker.queues.polls())
     assert worker.most() == 1

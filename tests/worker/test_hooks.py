@@ -88,13 +88,13 @@ def make_worker(**attributes):
 
 @pytest.fixture
 def run_one(client, prefix):
-    """Works a job by a worker class with these attributes; returns its run."""
+    """Works a job by a worker, or a class with these attributes; returns its run."""
 
-    def run_one(worker=None, **attributes):
+    def run_one(worker=None, jobid="job:A", **attributes):
         with Redbike(worker or make_worker(**attributes), prefix, client) as bike:
-            bike.set("job:A", "NOW")
-            assert bike.work_one() == "job:A"
-            return bike.runs("job:A")[0]
+            bike.set(jobid, "NOW")
+            assert bike.work_one() == jobid
+            return bike.runs(jobid)[0]
 
     return run_one
 
@@ -226,18 +226,6 @@ def test_a_fork_that_comes_out_of_work_leaves_no_middleware(shell, kind, raises)
     assert shell.log().count("left\n") == 1
 
 
-@pytest.mark.parametrize("name", ["startup", "shutdown", "middleware"])
-@pytest.mark.parametrize("value", [3, [3]])
-def test_what_cannot_be_called_is_refused(client, prefix, name, value):
-    if name == "middleware" or not isinstance(value, list):
-        with pytest.raises(BadConfig, match=f"bad {name} of Worker: .*3"):
-            Redbike(make_worker(work=make("sync", []), **{name: value}), prefix, client)
-    with pytest.raises(BadConfig, match=f"bad {name} of Jobs: "):
-        Jobs(**{name: value})
-    with pytest.raises(BadConfig, match="bad middleware of Jobs: a list of functions is needed, not None"):
-        Jobs(middleware=None)
-
-
 def produce(*_):
     yield
 
@@ -254,38 +242,46 @@ async def give_coroutine(*_):
     return wait()
 
 
-@pytest.mark.parametrize("name", ["work", "ended", "cancel", "abort", "startup", "shutdown"])
-@pytest.mark.parametrize("method", [produce, produce_async])
-def test_a_method_of_which_a_call_runs_nothing_is_refused(client, prefix, name, method):
-    methods = {"work": lambda self, jobid: None, name: method}
-    with pytest.raises(BadConfig, match=rf"bad {name} of Worker: {name}\(\) has a yield"):
-        Redbike(make_worker(**methods), prefix, client)
-    if name in ("startup", "shutdown"):
-        with pytest.raises(BadConfig, match=rf"bad {name} of Jobs: {name}\(\) has a yield"):
-            Jobs(**{name: method})
+METHODS = ("work", "ended", "cancel", "abort", "startup", "shutdown")
 
 
-@pytest.mark.parametrize("name", ["cancel", "abort"])
-def test_a_coroutine_function_that_nobody_awaits_is_refused(client, prefix, name):
-    with pytest.raises(BadConfig, match=rf"bad {name} of Worker: {name}\(\) is called in a thread"):
-        Redbike(make_worker(work=lambda self, jobid: None, **{name: give_coroutine}), prefix, client)
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        *((name, 3, "3") for name in ("startup", "shutdown", "middleware")),
+        ("middleware", [3], "3 is no function"),
+        *(("middleware", [kind], rf"{kind.__name__} is a class: ") for kind in (Wrapping, Both, Tracing)),
+        # A call would run nothing of these.
+        *((name, given, rf"{name}\(\) has a yield") for name in METHODS for given in (produce, produce_async)),
+        # Nobody awaits these.
+        *((name, give_coroutine, rf"{name}\(\) is called in a thread") for name in ("cancel", "abort")),
+    ],
+)
+def test_an_invalid_hook_is_refused(client, prefix, name, value, said):
+    with pytest.raises(BadConfig, match=f"bad {name} of Worker: .*{said}"):
+        Redbike(make_worker(**{"work": make("sync", []), name: value}), prefix, client)
+    if name in ("startup", "shutdown", "middleware"):
+        with pytest.raises(BadConfig, match=f"bad {name} of Jobs: .*{said}"):
+            Jobs(**{name: value})
+
+
+def test_functions_need_a_list_of_middleware():
+    with pytest.raises(BadConfig, match="bad middleware of Jobs: a list of functions is needed, not None"):
+        Jobs(middleware=None)
 
 
 @pytest.mark.parametrize("middleware", [[], [lambda run: nullcontext()]])
 @pytest.mark.parametrize(
     ("given", "kind"), [(produce, "generator"), (produce_async, "async_generator"), (give_coroutine, "coroutine")]
 )
-def test_a_run_whose_code_nobody_runs_fails(client, prefix, run_one, middleware, given, kind):
+def test_a_run_whose_code_nobody_runs_fails(run_one, middleware, given, kind):
     name = "wait" if kind == "coroutine" else given.__name__
     said = f"TypeError: work() returned the {kind} of {name}(), which nobody runs"
     run = run_one(work=lambda self, jobid: given(), middleware=middleware)
     assert (run.outcome, run.error) == ("failed", said)
     jobs = Jobs(middleware=middleware)
     jobs.job("job")(given if kind == "coroutine" else lambda: given())
-    with Redbike(jobs, prefix, client) as bike:
-        bike.set("job", "NOW")
-        assert bike.work_one() == "job"
-        assert bike.runs("job")[0].error == said
+    assert run_one(jobs, "job").error == said
 
 
 @pytest.mark.parametrize("given", [produce, produce_async, give_coroutine])
@@ -297,16 +293,6 @@ def test_a_hook_whose_code_nobody_runs_fails(client, prefix, caplog, given):
     bike.set("job:A", "NOW")
     assert bike.work_one() == "job:A"
     assert "job:A: ended() of its worker class fails: TypeError: ended() returned the" in caplog.text
-
-
-@pytest.mark.parametrize("middleware", [Wrapping, Both, Tracing])
-def test_a_class_in_place_of_its_instance_is_refused(client, prefix, middleware):
-    name = middleware.__name__
-    said = rf"bad middleware of \w+: {name} is a class: {name}\(\) is needed"
-    with pytest.raises(BadConfig, match=said):
-        Jobs(middleware=[middleware])
-    with pytest.raises(BadConfig, match=said):
-        Redbike(make_worker(work=make("sync", []), middleware=[middleware]), prefix, client)
 
 
 @pytest.mark.parametrize(("concurrency", "is_async"), [(1, False), (1, True), (3, True)])
@@ -426,17 +412,11 @@ def test_a_worker_that_has_not_started_is_not_shut_down(client, prefix):
 
 def test_a_startup_that_was_interrupted_is_called_again(client, prefix):
     notes, raised = [], [KeyboardInterrupt()]
-
-    class Worker(RoundRobin):
-        def startup(self):
-            if raised:
-                raise raised.pop()
-            notes.append("begun")
-
-        def work(self, jobid):
-            notes.append(jobid)
-
-    with Redbike(Worker("A"), prefix, client) as bike:
+    worker = make_worker(
+        startup=lambda self: raising(raised.pop())() if raised else notes.append("begun"),
+        work=lambda self, jobid: notes.append(jobid),
+    )
+    with Redbike(worker, prefix, client) as bike:
         bike.set("job:A", "NOW")
         with pytest.raises(KeyboardInterrupt):
             bike.work_one()
@@ -448,18 +428,14 @@ def test_a_startup_that_was_interrupted_is_called_again(client, prefix):
 def test_startup_may_work_a_job(client, prefix, is_async):
     worked = []
 
-    class Worker(RoundRobin):
-        def startup(self):
-            bike.work_one()
+    def startup(self):
+        bike.work_one()
 
-        def work(self, jobid):
-            worked.append(jobid)
+    async def startup_in_loop(self):
+        bike.work_one()
 
-    class AsyncWorker(Worker):
-        async def startup(self):
-            bike.work_one()
-
-    with Redbike((AsyncWorker if is_async else Worker)("A"), prefix, client) as bike:
+    hooks = {"startup": startup_in_loop if is_async else startup, "work": lambda self, jobid: worked.append(jobid)}
+    with Redbike(make_worker(**hooks), prefix, client) as bike:
         for number in range(2):
             bike.set(f"{number}:A", "NOW")
         assert bike.work_one() == "1:A"
@@ -498,7 +474,7 @@ def test_calls_that_work_one_job_at_the_same_time_begin_once(client, prefix):
     assert sorted(notes[2:]) == ["0:A", "1:A"]
 
 
-def test_an_async_middleware_that_never_enters_ends_at_the_deadline(client, prefix):
+def test_an_async_middleware_that_never_enters_ends_at_the_deadline(run_one):
     @asynccontextmanager
     async def hang(run):
         await asyncio.sleep(1000)
@@ -506,18 +482,25 @@ def test_an_async_middleware_that_never_enters_ends_at_the_deadline(client, pref
 
     jobs = Jobs(middleware=[hang])
     jobs.job("job", timeout=0.2)(lambda: None)
-    with Redbike(jobs, prefix, client) as bike:
-        bike.set("job", "NOW")
-        bike.work_one()
-        [failure] = bike.failures()
     # The heartbeat may have been faster.
-    assert failure["error"] in ("Overrun: a middleware was cancelled at its deadline", "overran its timeout of 0.2 s")
+    said = "Overrun: a middleware was cancelled at its deadline", "overran its timeout of 0.2 s"
+    assert run_one(jobs, "job").error in said
 
 
 @pytest.mark.parametrize("kind", ["sync", "asynchronous"])
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_a_middleware_sees_that_a_coroutine_was_ended_at_its_deadline(client, prefix, recorder, kind, concurrency):
-    jobs = Jobs(middleware=[getattr(recorder, kind)("outer"), recorder.asynchronous("inner")])
+    pending = []
+
+    @asynccontextmanager
+    async def close(run):
+        try:
+            yield
+        finally:
+            await asyncio.sleep(0)
+            pending.append(asyncio.current_task().cancelling())
+
+    jobs = Jobs(middleware=[getattr(recorder, kind)("outer"), close, recorder.asynchronous("inner")])
 
     @jobs.job("slow", timeout=0.1)
     async def slow() -> None:
@@ -527,31 +510,7 @@ def test_a_middleware_sees_that_a_coroutine_was_ended_at_its_deadline(client, pr
         bike.set("slow", "NOW")
         wait_until(lambda: bike.runs("slow") and len(recorder.notes) == 4)
     assert recorder.notes[2:] == ["inner sees Overrun", "outer sees Overrun"]
-
-
-@pytest.mark.parametrize("concurrency", [1, 3])
-def test_no_cancellation_is_pending_when_a_middleware_closes_after_the_deadline(client, prefix, concurrency):
-    """A task group would end what waits then, from Python 3.13 on."""
-    pending = []
-
-    @contextlib.asynccontextmanager
-    async def close(run):
-        try:
-            yield
-        finally:
-            await asyncio.sleep(0)
-            pending.append(asyncio.current_task().cancelling())
-
-    jobs = Jobs(middleware=[close])
-
-    @jobs.job("slow", timeout=0.1)
-    async def slow() -> None:
-        await asyncio.sleep(1000)
-
-    with Redbike(jobs, prefix, client) as bike, beside(bike.store, lambda: bike.work(concurrency)):
-        bike.set("slow", "NOW")
-        wait_until(lambda: bike.runs("slow"))
-    assert pending == [0]
+    assert pending == [0], "a task group would end what waits then, from Python 3.13 on"
 
 
 def test_a_job_whose_middleware_loses_its_event_loop_runs_again(client, prefix):

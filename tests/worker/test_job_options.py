@@ -5,12 +5,11 @@ import dataclasses
 
 import pytest
 
-from redbike import Jobs, Redbike, RoundRobin, current_run
+from redbike import Redbike, RoundRobin, current_run
 from redbike.commands import Commands
 from redbike.config.options import format_options
 from redbike.config.settings import Settings
 from redbike.loop.pings import Pings
-from redbike.loop.retries import count_retries
 from redbike.loop.worker_class import takes_data
 from redbike.schedule.parser import parse
 from redbike.store.run import Run
@@ -100,22 +99,6 @@ def test_the_options_of_a_job_override_those_of_its_command(tmp_path):
     assert found(retries=5) == ("stop", "stop", 5)
     assert found(retries=0, on_timeout="requeue") == ("stop", "requeue", 0)
     assert runner.settings_for(run(stop_after=4)).stop_after == 4
-
-
-@pytest.mark.parametrize(
-    ("function", "own", "retries"),
-    [
-        ({"retries": 2}, {"on_error": "stop"}, 2),
-        ({"retries": 2}, {"on_error": "reschedule", "retries": 0}, 0),
-        ({"on_error": "stop"}, {}, 0),
-        ({}, {"on_error": "stop"}, 0),
-        ({}, {}, 5),
-    ],
-)
-def test_a_job_takes_the_retries_of_its_function_before_those_of_the_settings(function, own, retries):
-    jobs = Jobs()
-    jobs.job("one", **function)(lambda: None)
-    assert count_retries(Runner(jobs, Settings(retries=5), Pings()).settings_for(run(**own))) == retries
 
 
 def test_a_timeout_of_its_job_overrides_that_of_the_command(client, prefix, tmp_path):

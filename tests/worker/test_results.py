@@ -173,28 +173,20 @@ def test_the_number_that_continue_takes_is_kept_too_and_can_be_awaited(client, p
 
 
 def test_json_and_show_have_it_and_csv_is_as_before(shell, client):
-    bike = Redbike(Returning({"rows": 7}, None, {1}), redis_config=client, keep_result=True)
-    for _ in range(3):
-        bike.set("x:A", "NOW")
-        assert bike.work_one() == "x:A"
-    shell.run("set", "x:A", "STOP", "--keep-result=yes")
-    runs = json.loads(shell.run("runs", "--format=json").stdout)
-    assert [run.get("result", "none") for run in runs] == ["none", None, {"rows": 7}]
-    assert runs[0]["result_error"].startswith("bad result {1}: ")
-    assert shell.run("runs").stdout.splitlines()[0] == "jobid,due,started,took,outcome,attempt,error,worker,cpu,memory"
-    shown = shell.run("show", "x:A").stdout
-    assert re.search("^  result +null$", shown, re.MULTILINE)
-    assert re.search(r"^  newer result +not kept: bad result \{1\}: it cannot", shown, re.MULTILINE)
-    told = json.loads(shell.run("tell", "x:A").stdout)
-    assert (told["result"], told["runs"][0]["result_error"]) == (None, runs[0]["result_error"])
-
-
-def test_show_tells_of_a_result_that_is_not_kept_until_there_is_another_one(shell, client):
-    bike = Redbike(Returning({1}, 5), redis_config=client, keep_result=True)
+    """A result that is not kept is shown until there is another one."""
+    bike = Redbike(Returning({1}, 5, None, {1}), redis_config=client)
     shown = []
-    for _ in range(2):
+    for _ in range(4):
         bike.set("x:A", "NOW", keep_result=True)
         assert bike.work_one() == "x:A"
-        shown += re.findall("^ +(?:newer )?result .*$", shell.run("show", "x:A").stdout, re.MULTILINE)
-    assert re.fullmatch(r"  result +not kept: bad result \{1\}: it cannot be written as JSON: .*", shown[0])
-    assert [line.split() for line in shown[1:]] == [["result", "5"]]
+        shown += re.findall("^ +((?:newer )?result .*)$", shell.run("show", "x:A").stdout, re.MULTILINE)
+    not_kept = r"result +not kept: bad result \{1\}: it cannot be written as JSON: .*"
+    assert re.fullmatch(not_kept, shown[0])
+    assert [line.split() for line in shown[1:4]] == [["result", "5"], ["result", "null"], ["result", "null"]]
+    assert re.fullmatch(f"newer {not_kept}", *shown[4:])
+    runs = json.loads(shell.run("runs", "--format=json").stdout)
+    assert [run.get("result", "none") for run in runs] == ["none", None, 5, "none"]
+    assert runs[0]["result_error"].startswith("bad result {1}: ")
+    assert shell.run("runs").stdout.splitlines()[0] == "jobid,due,started,took,outcome,attempt,error,worker,cpu,memory"
+    told = json.loads(shell.run("tell", "x:A").stdout)
+    assert (told["result"], told["runs"][0]["result_error"]) == (None, runs[0]["result_error"])

@@ -12,7 +12,7 @@ from redbike.store.next_state import NextState
 from redbike.worker.saving import MAX_SAVED
 from tests.loops import Doing, raising
 from tests.states import JOB
-from tests.verbs import set_job, take_many, take_one
+from tests.verbs import set_job, take_one
 
 YEARS = "EVERY:10000d@0"
 QUEUES = [("work-A", 1000.0)]
@@ -50,17 +50,6 @@ def kept(bike):
     return bike.client.hgetall(bike.store.keys.saved)
 
 
-def lose(bike, *jobids):
-    """Let a worker take these together, save "half" for each, and be lost; return the runs."""
-    for jobid in jobids:
-        set_job(bike.store, jobid, YEARS, "now")
-    runs = take_many(bike.store, QUEUES, [1], "tag", len(jobids))
-    for run in runs:
-        bike.store.runs.save(run, '"half"')
-    bike.dispatch_due(runs[0].start + 100)
-    return runs
-
-
 VALUES = [0, "é\n", [1, {"a": None}], "x" * (MAX_SAVED - 2)]
 
 
@@ -96,16 +85,6 @@ def test_it_is_gone_when_the_occurrence_is_over_also_if_the_last_try_does_not_lo
     assert list(fsck(bike.store)) == []
 
 
-def test_after_a_loss_of_several_runs_it_is_found_and_the_attempt_is_the_same(bike):
-    lose(bike, JOB, "other:A", "gone:A")
-    attempts = []
-    bike.worker.acts["other:A"] = lambda: attempts.append((current_run().attempt, current_run().saved))
-    bike.worker.acts["gone:A"] = raising(UnsetJob())  # it looks at nothing
-    assert work(bike, schedule="") == ["half"]
-    assert attempts == [(1, "half")]
-    assert kept(bike) == {}
-
-
 def test_what_is_left_of_a_job_that_is_gone_is_found_and_removed(bike):
     bike.client.hset(bike.store.keys.saved, "gone:A", "key 1")
     bike.client.hset(bike.store.keys.progress, "gone:A", "tag 0.500000 ")
@@ -126,8 +105,12 @@ def test_another_occurrence_does_not_find_it(client, prefix):
 
 
 def test_a_run_that_is_over_or_that_nobody_works_saves_nothing(bike):
-    [lost] = lose(bike, JOB)
+    set_job(bike.store, JOB, YEARS, "now")
+    lost = take_one(bike.store, QUEUES, "tag")
+    bike.store.runs.save(lost, '"half"')
+    bike.dispatch_due(lost.start + 100)
     again = take_one(bike.store, QUEUES, "other")
+    assert bike.store.runs.read_saved(again) == '"half"', "the next try finds it after a loss, too"
     with pytest.raises(LookupError, match="a run can save data and report progress only while a worker runs it"):
         again.save(1)
     for name in ("saved", "scheduled_by", "bike"):

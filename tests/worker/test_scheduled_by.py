@@ -21,23 +21,23 @@ def people(client, prefix):
     return [Redbike(RoundRobin("A"), prefix, client, noted_as=name) for name in names]
 
 
-@pytest.fixture
-def asked(bike):
-    """Runs JOB once, and returns who is said to have ordered that."""
+def make_ask(bike, jobid=JOB):
+    """Return what runs a job once, and returns who is said to have ordered that."""
     found = []
-
-    def act():
-        found.append(current_run().scheduled_by)
-
-    bike.worker.acts[JOB] = act
+    bike.worker.acts[jobid] = lambda: found.append(current_run().scheduled_by)
 
     def ask():
         found.clear()
-        assert bike.work_one() == JOB
+        assert bike.work_one() == jobid
         [order] = found
         return order and (order.who, order.action, order.jobid)
 
     return ask
+
+
+@pytest.fixture
+def asked(bike):
+    return make_ask(bike)
 
 
 def test_it_is_whoever_set_the_job_last_or_ordered_this_run(asked, people):
@@ -100,15 +100,8 @@ def test_on_a_host_it_is_whoever_set_the_base_or_ordered_the_run_there(client, p
         Redbike(Doing("A"), prefix, client, noted_as=name, shards=shards, host="web1")
         for name in ("ann@here", "bob@there", None, None)
     )
-    base, jobid, found = "clean:A@all", "clean:A@web1", []
-    worker.worker.acts[jobid] = lambda: found.append(current_run().scheduled_by)
-
-    def ask():
-        found.clear()
-        assert worker.work_one() == jobid
-        [order] = found
-        return order and (order.who, order.action, order.jobid)
-
+    base, jobid = "clean:A@all", "clean:A@web1"
+    ask = make_ask(worker, jobid)
     record = '{"kind": "worker", "host": "web1", "pid": 1, "queues": ["work-A"], "version": "1", "for_host": true}'
     worker.store.workers.register("web1xxxx", record)
     bob.set("clean:A@web11", "STOP")

@@ -66,18 +66,6 @@ def test_jobs_of_all_shards_that_come_at_once_wake_as_many_workers(make, jobids,
     assert worker.met == ROUNDS
 
 
-@pytest.mark.parametrize("concurrency", [1, 3])
-def test_all_jobs_of_all_shards_run_once(make, concurrency):
-    bike = make(Quiet("A:B"))
-    ran = bike.worker.worked
-    jobids = [f"{number}:{'AB'[number % 2]}" for number in range(200)]
-    list(bike.set_many((jobid, "NOW") for jobid in jobids))
-    with beside(bike.store, lambda: bike.work(concurrency)):
-        wait_until(lambda: len(ran) == 200)
-        wait_until(lambda: {status for _, status, _ in bike.get_statuses()} == {"STP"})
-    assert sorted(ran) == sorted(jobids)
-
-
 def work_singly(bike):
     while bike.work_one():
         pass
@@ -85,12 +73,13 @@ def work_singly(bike):
 
 @pytest.mark.parametrize("work", [work_singly, Redbike.work, partial(Redbike.work, concurrency=2)])
 @pytest.mark.parametrize(("names", "turns"), [("A:B", "AB"), ("A:A:B", "AAB"), ("A:A:B:B", "AABB")])
-def test_each_shard_keeps_the_weights_of_the_queues(make, names, turns, work):
+def test_all_jobs_run_once_and_each_shard_keeps_the_weights_of_the_queues(make, names, turns, work):
     bike = make(Quiet(names))
     jobids = [f"{number}:{code}" for code in "AB" for number in range(80)]
     list(bike.set_many((jobid, "NOW") for jobid in jobids))
     with beside(bike.store, lambda: work(bike)):
-        wait_until(lambda: len(bike.worker.worked) == len(jobids))
+        wait_until(lambda: {status for _, status, _ in bike.get_statuses()} == {"STP"})
+    assert sorted(bike.worker.worked) == sorted(jobids)
     orders = [[jobid[-1] for jobid in bike.worker.worked if bike.store.number_shard(jobid) == n] for n in range(4)]
     # Two threads may begin their jobs in another order.
     size, few = len(turns) * (12 // len(turns)), 2 * isinstance(work, partial)

@@ -15,7 +15,7 @@ from redbike.store.jobs import JobToSet
 from redbike.store.processes import ProcessRecord
 from redbike.worker.current import current_run
 from redbike.worker.worker import Worker
-from tests.loops import Acting, beside, blocked, raising
+from tests.loops import Acting, beside, blocked, make_worker, raising
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
@@ -69,10 +69,9 @@ def test_a_worker_that_replaces_itself_does_not_begin_anew_after_a_halt(store, m
 
 
 def test_a_worker_that_is_stuck_in_a_job_with_a_no_break_space_is_known(store, monkeypatch):
-    worker = Worker(store, RoundRobin("A"), Settings())
+    worker = make_worker(store, RoundRobin("A"))
     jobids = ["caf\u00e9:A", "caf\u00e9\u00a0noir:A"]
     monkeypatch.setattr(worker.heartbeat, "list_stuck", lambda: [SimpleNamespace(jobid=jobid) for jobid in jobids])
-    next(worker.queues.polls())
     record = ProcessRecord.parse(f"1.000000 {worker.presence.format_entry()}")
     assert record.stuck == (jobids[0], repr(jobids[1]))
 
@@ -166,9 +165,8 @@ def test_one_token_wakes_several_idle_workers_in_a_chain(store):
 def test_a_run_that_was_over_in_time_is_no_overrun_if_redis_hears_of_it_late(store, state, took, event, is_set):
     """Its worker waits for a server that is away for longer than the timeout."""
     now = store.timeline.read_clock()
-    worker = Worker(store.follow(lambda: now), Acting(timeout=100.0), Settings())
+    worker = make_worker(store.follow(lambda: now), Acting(timeout=100.0))
     set_job(store, "job:A", f"EVERY:1h@{now}", "now")  # it is not due again meanwhile
-    next(worker.queues.polls())
     runs = worker.source.take(1)
     worker.heartbeat.add = lambda run: None  # nobody else tells
     [(run, next_state)] = worker.run_all(runs)

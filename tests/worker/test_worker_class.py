@@ -146,8 +146,6 @@ def test_a_placer_is_no_instance_where_none_is_needed(tmp_path, monkeypatch):
         ("set job:A NOW", "queue_for", "return ''", "queue_for() gave a bad queue name ''"),
         ("load jobs.csv", "queue_for", "pass", "queue_for() gave a bad queue name None: not a text"),
         ("work", "queue_names", "raise ValueError('no luck')", "queue_names() or timeout() fails: ValueError: no luck"),
-        ("work", "queue_names", "return []", "queue_names() gives no queue to work"),
-        ("work", "queue_names", "return [None]", "bad queue name None"),
         pytest.param(
             *("up", "queue_names", "return 'work-A'", "queue_names() gives the text 'work-A'"),
             marks=pytest.mark.acceptance,
