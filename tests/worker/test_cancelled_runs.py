@@ -1,6 +1,7 @@
 """What a worker does with a run that somebody cancels: the run is told, and however it ends, it has not failed."""
 
 import asyncio
+import json
 import logging
 import threading
 from functools import partial
@@ -72,6 +73,8 @@ def work(client, prefix, monkeypatch):
         bike = Redbike(handler, prefix, client, on_error="stop")
         set_job(bike.store, JOB, schedule, "now")
         client.hset(bike.store.keys.retry_states, JOB, "0 0 failed=1")
+        client.hset(bike.store.keys.failures, JOB, json.dumps({"jobid": JOB, "error": "an earlier one"}))
+        client.zadd(bike.store.keys.failure_times, {JOB: 1.0})
         worker = Worker(bike.store, handler, bike.settings, concurrency)
         with beside(bike.store, worker.work):
             assert handler.began.wait(60)
@@ -99,7 +102,8 @@ def test_a_run_that_is_cancelled_ends_early_and_has_not_failed(work, handler, co
     assert told["status"].startswith("TML:")
     assert told["skipped"] == {"cancelled": 1}
     assert told["retry_state"] == b"0 0 failed=1", "it was no success: for stop-after it does not count"
-    assert told.keys() & {"failure", "failures"} == set()
+    assert (told["failure"]["error"], "failures" in told) == ("an earlier one", False), "only a success forgets it"
+    assert [run["outcome"] for run in told["runs"]] == ["cancelled"]
     assert [record.message for record in caplog.records].count(f"{JOB}: its run was cancelled") == 1
     errors = [record.message for record in caplog.records if record.levelno > logging.INFO]
     if isinstance(handler, Told):

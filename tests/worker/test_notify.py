@@ -11,7 +11,7 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.keys import NOTIFIES
 from redbike.store.outbox import CLAIM_TIMEOUT, KEPT, MOST_CLAIMS
 from redbike.worker.worker import Worker
-from tests.loops import Doing, beside, join, raising, start
+from tests.loops import Doing, beside, join, make_worker, raising, start
 from tests.verbs import Quiet, take_many, take_one
 from tests.waiting import wait_until
 
@@ -70,9 +70,11 @@ def count_waiting(bike):
         (raising(ValueError("no luck")), {"on_error": "retry", "backoff": 50.0}, ("retry", "ValueError: no luck")),
         (lambda bike: wait_until(lambda: bike.worker.told), {"default_timeout": 0.05}, ("overrun", TOO_LONG)),
         (lambda bike: bike.cancel("job:A") and 1 / 0, {}, ("cancelled", "")),
+        (lambda bike: bike.cancel("job:A") and wait_until(lambda: current_run().cancelled), {}, ("cancelled", "")),
     ],
 )
-def test_a_run_is_notified_once_with_how_it_ended(make, act, settings, expected):
+def test_a_run_is_notified_once_with_how_it_ended(make, monkeypatch, act, settings, expected):
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
     bike = make_due(make(**settings))
     bike.worker.acts["job:A"] = lambda: act(bike)
     began = time.monotonic()
@@ -91,26 +93,6 @@ def test_a_run_is_notified_once_with_how_it_ended(make, act, settings, expected)
     # Without ended, nothing is kept.
     make_due(quiet := make(Quiet("A"))).work_one()
     assert count_waiting(quiet) == 0
-
-
-def test_a_run_that_obeys_when_it_is_cancelled_is_no_success(bike, monkeypatch):
-    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
-    bike.worker.acts["job:A"] = raising(ValueError("no luck"))
-    bike.set("job:A", "EVERY:1h@0.0", on_error="reschedule")
-    bike.work_one()
-
-    def obey():
-        bike.cancel("job:A")
-        wait_until(lambda: current_run().cancelled)
-
-    bike.worker.acts["job:A"] = obey
-    bike.run("job:A")
-    bike.client.hset(bike.store.keys.failures, "job:A", kept := '{"error": "no luck"}')
-    bike.work_one()
-    assert bike.worker.events()[1:] == [("job:A", "cancelled", "")]
-    assert [run.outcome for run in bike.runs()] == ["cancelled", "failed"]
-    assert bike.client.hget(bike.store.keys.failures, "job:A").decode() == kept, "only a success forgets it"
-    assert bike.tell("job:A")["skipped"] == {"cancelled": 1}
 
 
 def test_ended_may_be_a_coroutine_function_and_what_it_raises_is_logged_and_harms_nothing(bike, caplog):
@@ -160,15 +142,8 @@ def now(bike):
 
 
 def notify_others(bike, now=None):
-    make_worker(bike, now).notifier.notify_others()
+    make_worker(bike.store if now is None else bike.store.at(now), bike.worker, bike.settings).notifier.notify_others()
     return bike.worker.events()
-
-
-def make_worker(bike, now=None):
-    """A worker that knows its queues."""
-    worker = Worker(bike.store if now is None else bike.store.at(now), bike.worker, bike.settings)
-    next(worker.queues.polls())
-    return worker
 
 
 @pytest.mark.parametrize("runs_again", [False, True])
