@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.waiting import wait_until
 
@@ -36,6 +37,11 @@ def handles(pid: int, number: signal.Signals) -> bool:
     """Whether the process has a handler for a signal."""
     lines = _read(Path(f"/proc/{pid}/status")).splitlines()
     return any(int(line.split()[1], 16) >> (number - 1) & 1 for line in lines if line.startswith("SigCgt:"))
+
+
+def signal_until_gone(process: Any, number: signal.Signals = signal.SIGTERM, timeout: float = 30.0) -> None:
+    """Send a signal over and over: what comes within a second of the first one counts as the same."""
+    wait_until(lambda: process.send_signal(number) or process.poll() is not None, timeout)
 
 
 def waits_in(pid: int, function: str) -> bool:

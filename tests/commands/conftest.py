@@ -83,6 +83,12 @@ def dispatch_later(bike, jobid):
     return state
 
 
+def read_when_there(path):
+    """The text of a file that is complete as soon as it is there."""
+    wait_until(path.exists)
+    return path.read_text()
+
+
 def a_run(jobid="x:A", due=1e9, seconds=LONG, schedule="CONTINUE"):
     return Run(jobid, due, "tag", 5.0, 5.0 + seconds, 0, 0, schedule, "work-A")
 

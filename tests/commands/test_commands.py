@@ -9,6 +9,7 @@ import threading
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -213,31 +214,23 @@ def test_an_overrun_ends_the_whole_group(work, lifeline, line, grace):
     lifeline.assert_cut()
 
 
-class Once(logging.Filter):
-    """Raises `error` at the first line of log."""
-
-    def __init__(self, error):
-        super().__init__()
-        self.error = error
-
-    def filter(self, record):
-        error, self.error = self.error, None
-        if error is not None:
-            raise error
-        return True
+@contextmanager
+def hearing(hear):
+    """A function hears of each line of log."""
+    redbike.commands.worker.log.addFilter(hear)
+    try:
+        yield
+    finally:
+        redbike.commands.worker.log.removeFilter(hear)
 
 
 @pytest.mark.parametrize(
     ("error", "trap"), [(KeyboardInterrupt(), 'trap "" TERM;'), (SystemExit(1), ""), (ValueError("x"), "")], ids=repr
 )
 def test_an_interrupted_run_ends_its_group(work, lifeline, logged, error, trap):
-    once = Once(error)
-    redbike.commands.worker.log.addFilter(once)
-    try:
-        with pytest.raises(type(error)):
-            work(f"sh -c '{trap} (echo up; echo go >&2; exec sleep 300) > lifeline & wait'", "cwd = .", grace=0.3)
-    finally:
-        redbike.commands.worker.log.removeFilter(once)
+    left = [error]
+    with hearing(lambda record: raising(left.pop())() if left else True), pytest.raises(type(error)):
+        work(f"sh -c '{trap} (echo up; echo go >&2; exec sleep 300) > lifeline & wait'", "cwd = .", grace=0.3)
     lifeline.assert_cut()
 
 
@@ -345,11 +338,8 @@ def test_output_shows_while_the_command_runs(work, tmp_path, caplog):
             threading.Thread(target=fifo.write_text, args=("go",)).start()
         return True
 
-    redbike.commands.worker.log.addFilter(go)
-    try:
+    with hearing(go):
         assert work("sh -c 'echo one; read line < go; echo two'", "cwd = .") is None
-    finally:
-        redbike.commands.worker.log.removeFilter(go)
 
 
 def test_a_process_left_behind_may_print_later(work, tmp_path, logged):

@@ -12,9 +12,10 @@ import pytest
 
 from redbike.commands.process_group import ProcessGroup
 from redbike.errors import CommandFailed, Overrun
-from tests.commands.conftest import LONG, a_run, over_when_ready
+from tests.commands.conftest import a_run, over_when_ready
 from tests.durations import SOON_AGAIN, set_lines
 from tests.pages import PAGES, find_block
+from tests.proc import signal_until_gone
 from tests.waiting import wait_until
 
 
@@ -94,7 +95,7 @@ def test_a_worker_that_is_ended_uses_the_signal_but_not_a_long_grace(jobs):
     (jobs.folder / "more.py").write_text(f"from redbike.commands import Commands\n{SOON_AGAIN}{times}")
     process = jobs.start("work", "more:Commands('A', 'commands.ini')")
     wait_until((jobs.folder / "ready").exists)
-    wait_until(lambda: process.terminate() or process.poll() is not None, LONG)
+    signal_until_gone(process)
     assert (jobs.folder / "got").read_text() == "INT\n"
 
 

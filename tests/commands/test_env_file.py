@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from redbike.commands.env_file import parse_variables
 from redbike.commands.output import Mask
 from redbike.errors import CommandFailed
+from tests.commands.conftest import read_when_there
 from tests.waiting import wait_until
 
 READ = [
@@ -111,5 +112,5 @@ def test_the_log_the_failure_and_what_is_kept_have_no_value(works, tmp_path, cap
 
 def test_on_failure_runs_though_the_file_is_missing(works, tmp_path, caplog):
     works("true", "shell = /bin/sh\ncwd = .\nenv-file = none\non-failure = echo $REDBIKE_ERROR >new; mv new said")
-    wait_until((tmp_path / "said").exists)
-    assert (tmp_path / "said").read_text() == f"cannot read env-file '{tmp_path}/none': No such file or directory\n"
+    said = read_when_there(tmp_path / "said")
+    assert said == f"cannot read env-file '{tmp_path}/none': No such file or directory\n"

@@ -5,7 +5,7 @@ import pytest
 from redbike import BadConfig, NoResult, Redbike
 from redbike.store.keys import Keys
 from tests.cli.refused import check_refused
-from tests.commands.conftest import over_when_ready
+from tests.commands.conftest import over_when_ready, read_when_there
 from tests.pages import find_block, run_line
 from tests.waiting import SLOWNESS, wait_until
 
@@ -96,8 +96,7 @@ def test_what_was_printed_is_kept_if_the_timeout_of_the_job_is_over_before_the_c
     [failure] = bike.failures()
     assert (failure["error"], failure["output"]) == (f"overran its timeout of {SLOWNESS:g} s", "one")
     assert bike.output("x:A") == "one"
-    wait_until(said.exists)
-    assert said.read_text() == "one\n"
+    assert read_when_there(said) == "one\n"
 
 
 def test_as_many_are_kept_as_runs_and_a_mebibyte_of_a_job(run, client):

@@ -15,7 +15,7 @@ from redbike.loop.pings import Pings
 from redbike.loop.worker_class import RoundRobin
 from redbike.store.keys import NOTIFIES
 from redbike.worker.runner import Runner
-from tests.commands.conftest import HOURLY, over_when_ready
+from tests.commands.conftest import HOURLY, read_when_there
 from tests.loops import make_worker
 from tests.verbs import set_job, take_many
 from tests.waiting import wait_until
@@ -41,8 +41,7 @@ def fails(works, tmp_path, monkeypatch):
 
 def test_it_gets_the_output_and_the_error_of_the_run(fails):
     said = fails("echo one; echo two >&2; exit 3")
-    wait_until(said.exists)
-    assert said.read_text() == "x:A|failed|exit status 3: two\none\ntwo\n"
+    assert read_when_there(said) == "x:A|failed|exit status 3: two\none\ntwo\n"
 
 
 def test_it_runs_in_the_root_folder_if_that_of_the_command_is_missing(fails, tmp_path, caplog):
@@ -50,24 +49,14 @@ def test_it_runs_in_the_root_folder_if_that_of_the_command_is_missing(fails, tmp
     fails(
         "echo one", f"cwd = {tmp_path}/unmounted", f"{{ pwd; echo $REDBIKE_ERROR; }} > {said}.new; mv {said}.new {said}"
     )
-    wait_until(said.exists)
     why = f"No such file or directory: '{tmp_path}/unmounted'"
-    assert said.read_text() == f"/\ncannot run 'x': {why}\n"
+    assert read_when_there(said) == f"/\ncannot run 'x': {why}\n"
     assert f"x:A: on-failure runs in '/': {why}" in caplog.messages
 
 
 def test_a_program_that_is_missing_is_named(fails, caplog):
     fails("/none/shell/1", "shell = /none/shell")
     wait_until(lambda: "x:A: on-failure cannot be run: No such file or directory: '/none/shell'" in caplog.messages)
-
-
-@pytest.mark.acceptance
-def test_it_runs_after_a_timeout(fails):
-    with over_when_ready():
-        said = fails("echo one; sleep 300", "timeout = 60")
-    wait_until(said.exists)
-    assert said.read_text().startswith("x:A|overrun|")
-    assert said.read_text().endswith("\none\n")
 
 
 def test_it_does_not_run_after_a_success_or_before_the_last_try(fails, monkeypatch):
@@ -110,8 +99,7 @@ def test_it_tells_of_a_lost_run_also_if_its_command_is_gone(fails, client, prefi
     client.zadd(bike.store.keys.leases, {tag: 1.0})
     bike.dispatch_due()
     make_worker(bike.store, bike.worker, bike.settings).notifier.notify_others()
-    wait_until(said.exists)
-    assert said.read_text() == f"{jobid}|lost|its worker died or was cut off\n"
+    assert read_when_there(said) == f"{jobid}|lost|its worker died or was cut off\n"
 
 
 def test_it_does_not_delay_the_end_of_the_run(fails, tmp_path):
@@ -119,8 +107,7 @@ def test_it_does_not_delay_the_end_of_the_run(fails, tmp_path):
     # It waits for the test, which comes to the next line only if the end of the run did not wait for it.
     said = fails("false", on_failure="read line < limits; echo $line > said.new; mv said.new said")
     (tmp_path / "limits").write_text("go\n")
-    wait_until(said.exists)
-    assert said.read_text() == "go\n"
+    assert read_when_there(said) == "go\n"
 
 
 def test_a_process_that_ends_waits_for_it_and_names_it(fails, tmp_path):

@@ -1,6 +1,5 @@
 """No command outlives its worker unseen: workers that end in every way, and the runs after those that were killed."""
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -18,17 +17,20 @@ from redbike.commands.process_group import ProcessGroup
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import Overrun
+from redbike.store.enums import Event
 from redbike.store.run import LEASE
 from tests.commandline import ROOT
 from tests.commands.conftest import LONG
+from tests.durations import SOON_AGAIN
+from tests.proc import signal_until_gone
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-# It and its child hold the lifeline open; neither ends by SIGTERM alone in the second one.
+# It and its child hold the lifeline open; neither ends by a signal but SIGKILL in the second one.
 OBEDIENT = "sh -c '(echo up; exec sleep 300) > lifeline & wait'"
-STUBBORN = """sh -c 'trap "" TERM; (echo up; sleep 300) > lifeline & wait; sleep 300'"""
+STUBBORN = """sh -c 'trap "" TERM HUP INT; (echo up; echo > started; sleep 300) > lifeline & wait; sleep 300'"""
 
 
 def assert_alone(seconds, condition):
@@ -46,14 +48,7 @@ import os, signal, sys, threading
 from redbike import Redbike
 from redbike.commands.worker import Commands
 
-worker = Commands("A", "commands.ini")
-bike = Redbike(worker, redis_config={url!r}, prefix={prefix!r})
-
-def abort(*_):
-    worker.abort()
-    os.kill(os.getpid(), signal.SIGKILL)
-
-signal.signal(signal.SIGUSR1, abort)
+bike = Redbike(Commands("A", "commands.ini"), redis_config={url!r}, prefix={prefix!r})
 {body}
 """
 
@@ -72,28 +67,8 @@ def script(store, prefix, server_url, tmp_path):
     return started
 
 
-def end_by(program, number):
-    """Its exit status. Python hears a signal that comes just before it begins to wait only when it has waited."""
-    for _ in range(10):
-        program.send_signal(number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return program.wait(timeout=LONG / 6)
-    return None
-
-
-@pytest.mark.parametrize(("concurrency", "line"), [(1, STUBBORN), (3, OBEDIENT)])
-def test_abort_ends_all_commands_and_tells_nobody_how(script, store, lifeline, concurrency, line):
-    program = script(f"bike.work(concurrency={concurrency})", line)
-    assert lifeline.wait()
-    assert end_by(program, signal.SIGUSR1) == -signal.SIGKILL
-    lifeline.assert_cut()
-    # So it is recovered like the run of any other worker that is gone.
-    [state] = store.questions.inspect(["x:A"])
-    assert (bool(state.running), state.failure) == (True, None)
-
-
 @pytest.mark.parametrize(("ending", "line"), [("sys.exit(3)", OBEDIENT), ("raise ValueError('mine')", STUBBORN)])
-def test_the_end_of_the_interpreter_ends_all_commands(script, lifeline, ending, line):
+def test_the_end_of_the_interpreter_ends_all_commands_and_tells_nobody_how(script, store, lifeline, ending, line):
     go = lifeline.path.with_name("go")
     os.mkfifo(go)
     program = script(f"threading.Thread(target=bike.work_one, daemon=True).start()\nopen('go').read()\n{ending}", line)
@@ -101,6 +76,9 @@ def test_the_end_of_the_interpreter_ends_all_commands(script, lifeline, ending, 
     go.write_text("go")
     program.wait(timeout=LONG)
     lifeline.assert_cut()
+    # So it is recovered like the run of any other worker that is gone.
+    [state] = store.questions.inspect(["x:A"])
+    assert (bool(state.running), state.failure) == (True, None)
 
 
 def test_a_fork_of_the_worker_leaves_its_commands_alone(tmp_path):
@@ -122,6 +100,47 @@ def test_an_ignored_sigchld_does_not_make_a_failure_a_success(script, store):
     program = script(f"signal.signal(signal.SIGCHLD, signal.SIG_IGN); {body}", "sh -c 'exit 3'")
     assert program.wait(timeout=LONG) == 0
     assert "SIGCHLD" in store.questions.inspect(["x:A"])[0].failure["error"]
+
+
+# Signals: test_worker.py has what the first one does
+
+
+@pytest.fixture
+def start(jobs):
+    """Starts a process, and waits until its command runs."""
+    (jobs.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Commands('A', 'commands.ini')\n")
+    (jobs.folder / "jobs.py").write_text(f"{SOON_AGAIN}\nfrom redbike.commands import Commands\n")
+    (jobs.folder / "commands.ini").write_text(f"[commands]\nx = {STUBBORN}\n[x]\ncwd = .\n")
+
+    def start(*arguments):
+        process = jobs.start(*arguments)
+        jobs.run("set", "x:A", "NOW")
+        wait_until((jobs.folder / "started").exists)
+        return process
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [(["work"], signal.SIGTERM), (["work", "--concurrency=1"], signal.SIGINT), (["up"], signal.SIGHUP)],
+)
+def test_a_second_signal_ends_the_commands_too_and_hands_their_runs_back(jobs, start, lifeline, arguments, number):
+    signal_until_gone(start(*arguments), number)
+    lifeline.assert_cut()
+    [state] = jobs.bike.store.questions.inspect(["x:A"])
+    assert (bool(state.running), state.has_event(Event.ENQ), state.failure) == (False, True, None)
+    assert "x:A: handed back" in jobs.log()
+    assert "ERROR" not in jobs.log()
+
+
+def test_a_worker_that_fails_still_listens_while_its_commands_end(start, client, lifeline):
+    worker = start("work")
+    # Nobody can take from a queue that is no list.
+    client.set("redbike-work-A", "damaged")
+    wait_until(lambda: not [each for each in client.client_list() if each["cmd"] == "blpop"])
+    signal_until_gone(worker, signal.SIGTERM)
+    lifeline.assert_cut()
 
 
 # The next run of a job whose worker was killed

@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.commands.child import Child
 from tests.commands.conftest import LONG, over_when_ready
 from tests.waiting import wait_until
@@ -32,26 +31,26 @@ def much():
 
 
 @pytest.mark.parametrize("of_child", [False, True])
-def test_a_run_has_the_cpu_seconds_and_the_peak_of_its_command(works, client, prefix, of_child, much):
+def test_a_run_has_the_cpu_seconds_and_the_peak_of_its_command(works, bike, of_child, much):
     line = use(0.2, much)
     works(f"sh -c {shlex.quote(f'{line}; exit 3')}" if of_child else line)
-    [run] = Redbike(RoundRobin("A"), prefix, client).runs("x:A")
+    [run] = bike.runs("x:A")
     assert 0.2 <= run.cpu < 5.2
     assert much * MIB < run.memory < (much + 100) * MIB
-    [told] = Redbike(RoundRobin("A"), prefix, client).tell("x:A")["runs"]
+    [told] = bike.tell("x:A")["runs"]
     assert (told["cpu"], told["memory"]) == (run.cpu, run.memory)
 
 
-def test_a_peak_below_that_of_the_worker_is_not_known(works, client, prefix):
+def test_a_peak_below_that_of_the_worker_is_not_known(works, bike):
     works("true")
-    [told] = Redbike(RoundRobin("A"), prefix, client).tell("x:A")["runs"]
+    [told] = bike.tell("x:A")["runs"]
     assert (told["cpu"] < 5, "memory" in told) == (True, False)
 
 
-def test_one_that_is_ended_has_it_too(works, client, prefix, much):
+def test_one_that_is_ended_has_it_too(works, bike, much):
     with over_when_ready():
         works(use(1000, much), "timeout = 60")
-    [run] = Redbike(RoundRobin("A"), prefix, client).runs("x:A")
+    [run] = bike.runs("x:A")
     assert (run.outcome, run.memory > much * MIB, run.cpu > 0) == ("overrun", True, True)
 
 

@@ -4,9 +4,10 @@ import signal
 
 import pytest
 
-from redbike import Redbike, RoundRobin
+from redbike import Redbike
 from redbike.worker.leaving import Left, hand_back
 from tests.durations import SOON_AGAIN, set_lines
+from tests.proc import signal_until_gone
 from tests.verbs import Quiet, take_one
 from tests.waiting import wait_until
 
@@ -43,21 +44,12 @@ class Async(Worker):
             await asyncio.sleep(0.01)
             print("cleaned up", jobid, flush=True)
 """
-COMMANDS = (
-    "[commands]\nwait: echo begun wait:A >> begun; while [ ! -e go ]; do sleep 0.05; done\n[wait]\nshell: /bin/sh\n"
-)
 
 
-@pytest.fixture
-def end_at_once():
-    """Gives the second signal, and further ones: an early one does not count."""
-
-    def end(process):
-        process.terminate()
-        wait_until(lambda: process.send_signal(signal.SIGTERM) or process.poll() is not None, 30)
-        assert process.poll() == -signal.SIGTERM
-
-    return end
+def end_at_once(process):
+    """Give the second signal."""
+    signal_until_gone(process)
+    assert process.poll() == -signal.SIGTERM
 
 
 @pytest.mark.parametrize(
@@ -65,7 +57,7 @@ def end_at_once():
     # Four losses would end a job.
     [("Worker", 1, 4), ("Async", 3, 1), ("InC", 1, 1), ("InC", 3, 1)],
 )
-def test_what_runs_is_handed_back_and_runs_again_however_often(jobs, end_at_once, kind, concurrency, times):
+def test_what_runs_is_handed_back_and_runs_again_however_often(jobs, kind, concurrency, times):
     command = ("work", f"jobs:{kind}('A')", f"--concurrency={concurrency}")
     jobs.bike.set("long:A", "NOW")
     jobs.start("dispatch", log="dispatcher")
@@ -93,7 +85,7 @@ def test_what_runs_is_handed_back_and_runs_again_however_often(jobs, end_at_once
     assert "ERROR" not in jobs.log(), "nothing has failed"
 
 
-def test_short_jobs_that_were_taken_together_are_ended_begun_or_untouched(jobs, end_at_once):
+def test_short_jobs_that_were_taken_together_are_ended_begun_or_untouched(jobs):
     many = [f"{number}:A" for number in range(300)]
     list(jobs.bike.set_many((jobid, "NOW") for jobid in many))
     jobs.bike.set("long:A", "NOW")
@@ -109,18 +101,6 @@ def test_short_jobs_that_were_taken_together_are_ended_begun_or_untouched(jobs, 
     assert all(jobs.bike.tell(jobid)["status"].startswith("STP") for jobid in many)
 
 
-def test_commands_are_ended_and_handed_back(jobs, end_at_once):
-    (jobs.folder / "commands.ini").write_text(COMMANDS)
-    jobs.bike.set("wait:A", "NOW")
-    (jobs.folder / "more.py").write_text(f"from redbike.commands import Commands\n{SOON_AGAIN}")
-    worker = jobs.start("work", "more:Commands('A', 'commands.ini')")
-    wait_until((jobs.folder / "begun").exists)
-    end_at_once(worker)
-    assert "wait:A: handed back" in jobs.log()
-    assert "ERROR" not in jobs.log()
-    assert jobs.bike.store.questions.inspect(["wait:A"])[0].run is None
-
-
 def test_a_worker_that_stops_is_shown_as_stopping(jobs):
     jobs.bike.set("long:A", "NOW")
     worker = jobs.start("work", "jobs:Worker('A')")
@@ -133,18 +113,6 @@ def test_a_worker_that_stops_is_shown_as_stopping(jobs):
     assert jobs.run("why", "next:A").stdout.endswith("no worker works this queue.\n")
     (jobs.folder / "go").touch()
     assert worker.wait(60) == 0
-
-
-@pytest.mark.parametrize("most", [1, 3])
-def test_the_number_of_losses_is_a_setting(client, prefix, most):
-    bike = Redbike(RoundRobin("A"), prefix, client, max_losses=most)
-    bike.set("a:A", "NOW")
-    for number in range(1, most + 1):
-        bike.dispatch_due()
-        run = take_one(bike.store, [("work-A", 100.0)], f"tag{number}")
-        client.zadd(bike.store.keys.leases, {run.tag: 1.0})
-        bike.dispatch_due()
-        assert bike.tell("a:A")["status"].startswith("DIE") == (number == most)
 
 
 @pytest.mark.parametrize("shards", [1, 4])

@@ -18,7 +18,7 @@ from redbike.process.signals import SignalHandlers, StopFlag
 from redbike.store.store import Store
 from redbike.worker.worker import Worker
 from tests.durations import AGAIN, SOON_AGAIN, set_lines
-from tests.proc import children_of, is_gone, worker_of
+from tests.proc import children_of, is_gone, signal_until_gone, worker_of
 from tests.waiting import wait_until
 
 KILLED_SOON = set_lines(supervisor__FIRST_PAUSE=0.1, supervisor__KILL_TIMEOUT=1.0)
@@ -166,7 +166,7 @@ def test_an_abort_that_hangs_or_fails_holds_nothing_up(jobs):
         WORKER + "class Failing(Aborting):\n    def abort(self):\n        raise ValueError('no abort')\n"
     )
     worker = start_with_a_job(jobs, "work", worker="Failing")
-    wait_until(lambda: worker.terminate() or worker.poll() is not None)
+    signal_until_gone(worker)
     assert worker.wait() == -signal.SIGTERM
     assert "Traceback" not in jobs.log()
 

@@ -124,12 +124,8 @@ def test_up_leaves_nothing_open_of_which_python_warns(jobs, gone):
     assert "Warning" not in jobs.log()
 
 
-def start_up(jobs, *more):
-    return jobs.start("up", "jobs:Worker('A')", *more)
-
-
-def start(jobs, *more):
-    up = start_up(jobs, *more)
+def start(jobs):
+    up = jobs.start("up", "jobs:Worker('A')")
     assert jobs.bike.set("first:A", "NOW")
     wait_until(lambda: "done first:A" in jobs.log())
     # A HALT is for those that have reached the server, the dispatcher too.
@@ -188,10 +184,7 @@ def test_no_line_of_the_log_comes_into_a_line_that_a_job_prints(jobs, command, u
 @pytest.mark.parametrize("command", ["up", "work"])
 def test_a_halt_while_a_worker_waits_for_its_restart_does_not_bring_it_back(jobs, command):
     """Also where nobody else is left who would hear of it."""
-    if command == "up":
-        parent = start_up(jobs, "--processes=2")
-    else:
-        parent = jobs.start(command, "jobs:Worker('A')", "--processes=2")
+    parent = jobs.start(command, "jobs:Worker('A')", "--processes=2")
     wait_until(lambda: len(children_of(parent.pid)) == (3 if command == "up" else 2))
     jobs.bike.set("first:A", "NOW")
     wait_until(lambda: "done first:A" in jobs.log())

@@ -9,7 +9,6 @@ import stat
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +17,7 @@ from redbike.process import watchdog
 from tests.cli.refused import check_refused
 from tests.durations import set_lines
 from tests.manager import Manager
+from tests.proc import read_state
 from tests.servers import Node, free_ports
 from tests.waiting import SLOWNESS, wait_until
 
@@ -141,7 +141,7 @@ def test_a_file_has_the_time_of_the_last_turn(jobs):
     file.unlink()
     wait_until(file.exists)
     process.send_signal(signal.SIGSTOP)
-    wait_until(lambda: "T" in Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0])
+    wait_until(lambda: read_state(process.pid) == "T")
     last = file.stat().st_mtime
     with pytest.raises(AssertionError):
         wait_until(lambda: file.stat().st_mtime > last, 0.5)
