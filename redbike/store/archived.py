@@ -43,8 +43,10 @@ def join_runs(newer: Sequence[T], older: Iterable[T]) -> list[T]:
 
     Of the newer ones, some may look the same, as the start of a run that is very late has whole seconds.
     """
-    left = Counter(newer)
     found = list(newer)
+    if not older:
+        return found
+    left = Counter(newer)
     for run in older:
         if left[run]:
             left[run] -= 1

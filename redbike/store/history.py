@@ -35,6 +35,7 @@ MAX_WORKER = 60  # bytes of its name
 MAX_ATTEMPT = 255
 UNKNOWN = "-"  # the name of a worker that nobody knows
 WITH_USAGE, WITH_RESULT = 64, 128  # marks of an outcome
+MORE = WITH_USAGE | WITH_RESULT
 NOT_KEPT = "!"  # no JSON begins like that
 LONG, TICKS = 2**31, 10_000  # a float would be a minute wrong for what was due long ago
 
@@ -191,7 +192,7 @@ def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
         due=due,
         started=round(due + _read_waited(waited), 6),
         took=round(took, 6),
-        outcome=OUTCOMES[_get_number(outcome)],
+        outcome=OUTCOMES[outcome & ~MORE],
         attempt=attempt,
         error=error,
         worker="" if name == UNKNOWN else name,
@@ -199,10 +200,6 @@ def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
         cpu=used and used.cpu,
         memory=used and used.memory,
     )
-
-
-def _get_number(outcome: int) -> int:
-    return outcome & ~(WITH_USAGE | WITH_RESULT)
 
 
 def find_end(text: bytes, start: int) -> int:
@@ -228,7 +225,8 @@ def read_facts(text: bytes, start: int, end: int) -> tuple[int, float, float, fl
     `IndexError` or `struct.error` for one that nobody can have packed.
     """
     _, due, packed, took, outcome, attempt, _ = HEAD.unpack_from(text, start)
-    waited, outcome = _read_waited(packed), _get_number(outcome)
+    # Calls for these two would take half the time of what is asked here of each run.
+    waited, outcome = packed / TICKS if packed < LONG else packed - LONG, outcome & ~MORE
     ended = due + waited + took
     if not (math.isfinite(ended) and took >= 0 and end - start >= HEAD.size):
         raise ValueError(f"a run of {end - start} bytes that took {took} s and ended at {ended}")

@@ -31,7 +31,7 @@ from redbike.store.tally import (
     MINUTE,
     PART,
     RECENT,
-    count,
+    count_all,
     count_recent,
     format_recent,
     parse_recent,
@@ -180,8 +180,9 @@ class _Read:
     def add(self, page: Sequence[bytes]) -> None:
         """Add the next entries."""
         collect(page, pending=self.pending)
-        self.counts.update(count(page))
-        self.ended.update(count_recent(page))
+        counts, ended = count_all(page)
+        self.counts.update(counts)
+        self.ended.update(ended)
         self.entries += len(page)
         self.size += sum(map(len, page))
         self.newest = page[-1] if page else self.newest

@@ -20,9 +20,8 @@ import math
 import struct
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import TypeVar
 
 from redbike.store.entries import Batch, is_of_backfill
 from redbike.store.enums import Outcome
@@ -33,8 +32,6 @@ PART, RECENT = 10, 60  # seconds
 MINUTE, HOUR = 60, 3600  # seconds
 MOST_RECENT = 5000  # parts of queues
 
-T = TypeVar("T")
-
 _BOUNDS = struct.unpack(f"<{len(BUCKETS)}f", struct.pack(f"<{len(BUCKETS)}f", *BUCKETS))  # as a run keeps its seconds
 _NAMES = [f"{bound:g}" for bound in (*BUCKETS, math.inf)]
 _LOST = OUTCOMES.index(Outcome.LOST)
@@ -42,26 +39,35 @@ _LOST = OUTCOMES.index(Outcome.LOST)
 
 def count(entries: Iterable[bytes]) -> Counter[str]:
     """Return what entries add to the counts. Damaged ones add nothing."""
-    return _add_up(entries, _count)
+    return count_all(entries)[0]
 
 
-def _add_up(entries: Iterable[bytes], count_one: Callable[[Batch], Counter[T]]) -> Counter[T]:
-    counts = Counter[T]()
+def count_recent(entries: Iterable[bytes]) -> Counter[tuple[int, str]]:
+    """Return how many runs of entries have ended, by the number of the part of `PART` seconds, and queue."""
+    return count_all(entries)[1]
+
+
+def count_all(entries: Iterable[bytes]) -> tuple[Counter[str], Counter[tuple[int, str]]]:
+    """Return what `count` and `count_recent` return of entries that are read once."""
+    counts, recent = Counter[str](), Counter[tuple[int, str]]()
     for entry in entries:
         with suppress(*BAD):
-            counts.update(count_one(Batch.open(entry)))
-    return counts
+            added, ended = _count(Batch.open(entry))
+            counts.update(added)
+            recent.update(ended)
+    return counts, recent
 
 
-def _count(batch: Batch) -> Counter[str]:
+def _count(batch: Batch) -> tuple[Counter[str], Counter[tuple[int, str]]]:
     text, found, seconds = batch.text, Counter[tuple[int, int, int]](), dict[int, float]()
-    late, delays = Counter[tuple[int, int]](), dict[int, float]()
+    late, delays, parts = Counter[tuple[int, int]](), dict[int, float](), Counter[tuple[int, int]]()
     for _, queue, _, start, end in batch.walk():
-        outcome, took, _, waited, attempt = read_facts(text, start, end)
+        outcome, took, ended, waited, attempt = read_facts(text, start, end)
         if attempt == 1 and not is_of_backfill(text, start):
             late[queue, bisect_left(BUCKETS, waited)] += 1
             delays[queue] = delays.get(queue, 0.0) + waited
         found[queue, outcome, bisect_left(_BOUNDS, took)] += 1
+        parts[int(ended // PART), queue] += 1
         if outcome != _LOST:
             seconds[queue] = seconds.get(queue, 0.0) + took
     counts = Counter[str]()
@@ -77,19 +83,7 @@ def _count(batch: Batch) -> Counter[str]:
         counts[f"delay:{_NAMES[bucket]}:{batch.queues[queue]}"] += number
     for queue, total in delays.items():
         counts[f"delays::{batch.queues[queue]}"] += round(total * 1_000_000)
-    return counts
-
-
-def count_recent(entries: Iterable[bytes]) -> Counter[tuple[int, str]]:
-    """Return how many runs of entries have ended, by the number of the part of `PART` seconds, and queue."""
-    return _add_up(entries, _count_recent)
-
-
-def _count_recent(batch: Batch) -> Counter[tuple[int, str]]:
-    text, found = batch.text, Counter[tuple[int, int]]()
-    for _, queue, _, start, end in batch.walk():
-        found[int(read_facts(text, start, end)[2] // PART), queue] += 1
-    return Counter({(part, batch.queues[queue]): number for (part, queue), number in found.items()})
+    return counts, Counter({(part, batch.queues[queue]): number for (part, queue), number in parts.items()})
 
 
 def sum_minutes(recent: Counter[tuple[int, str]]) -> Counter[tuple[int, str]]:
