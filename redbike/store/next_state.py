@@ -36,6 +36,9 @@ class NextState:
     @property
     def skipped(self) -> dict[Skip, int]:
         """How many occurrences are skipped, by reason."""
+        if not (self.missed or self.overlapped or self.late or self.paused or self.expired or self.given_up):
+            # As of nearly all runs.
+            return {}
         numbers = (self.missed, self.overlapped, self.late, self.paused, self.expired)
         reasons = (Skip.MISSED, Skip.RUNNING, Skip.LATE, Skip.PAUSED, Skip.EXPIRED)
         found = {reason: number for reason, number in zip(reasons, numbers, strict=True) if number}

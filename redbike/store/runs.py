@@ -132,7 +132,8 @@ class Runs:
         given = {"tag": ended[0][0].tag, "late": late, "most": self._failures_limit, "how": hows, "deadline": deadline}
         if whole:
             given["whole"] = True
-        if expiring := {run.jobid: at for run, each in ended if (at := self._find_expiry(run, each))}:
+        own = ended if self._namespace.expires else [each for each in ended if each[0].options]
+        if expiring := {run.jobid: at for run, each in own if (at := self._find_expiry(run, each))}:
             given["expiring"] = expiring
         call = self._namespace.pack("end", numbers, jobs=jobs, homes=homes, schedules=schedules, dues=dues, **given)
         # A key costs the server something: most runs do without.
@@ -189,8 +190,7 @@ class Runs:
         # The timer of one may have come meanwhile.
         if expiring := {run.jobid: at for run in runs if (at := self._find_own_expiry(run))}:
             given["expiring"] = expiring
-        reply = self._namespace.run("release", numbers, **given)
-        return decode(reply[1]).split(" ")
+        return decode(self._namespace.run("release", numbers, **given)[1]).split(" ")
 
     def _find_own_expiry(self, run: Run) -> str:
         """Return when a run expires that has not begun; "" if it does not."""

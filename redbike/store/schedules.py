@@ -9,7 +9,8 @@ from redbike.schedule.parser import parse_stored
 
 def find_schedule(jobid: str, text: str, options: str) -> Schedule:
     """Return the schedule of a job with this stored text and these stored options. Raise `BadSchedule`."""
-    return apply_options(parse_stored(text), jobid, options)
+    schedule = parse_stored(text)
+    return apply_options(schedule, jobid, options) if options else schedule
 
 
 def read_schedule(jobid: str, text: str | None, options: str) -> Schedule | None:

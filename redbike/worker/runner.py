@@ -230,11 +230,13 @@ class Runner:
             log.error("%s: cancel() of its worker class fails: %s", run.jobid, printable.describe(error))
 
     def _begin(self, run: Run) -> None:
-        run.began, run.thread = time.monotonic(), threading.get_ident()
+        run.thread = threading.get_ident()
         leaving.cover(run.local_deadline)
         self.last_jobid = run.jobid
         if log.isEnabledFor(logging.DEBUG):
             log_started(log, run)
+        # Last: how long ``work`` takes says how many ends are told of together.
+        run.began = time.monotonic()
 
     def _note_over(self, run: Run) -> None:
         """Note when the work of `run` was over, and what it has left in the process."""
@@ -248,8 +250,8 @@ class Runner:
         self._at_exit = registered
 
     def _work(self, run: Run) -> object:
-        self._begin(run)
         process = os.getpid()
+        self._begin(run)
         try:
             if self.hooks.middleware:
                 result = self.hooks.run(run, partial(self._call_work, run), partial(self._await, run))

@@ -23,11 +23,13 @@ from redbike.worker.leaving import Left, hand_back
 from redbike.worker.source import STALE
 from redbike.worker.worker import Worker
 from tests.commandline import make_module
+from tests.counting import count_calls
 from tests.loops import Acting, beside
 from tests.verbs import run_job, set_job, take_many
 from tests.waiting import wait_until
 
 NOW = 1000.0
+CALLS = 98  # for each of many jobs that do nothing
 
 
 @pytest.fixture
@@ -45,6 +47,13 @@ def fill(store, number, queue="A", schedule="NOW", due=NOW):
 
 def take(store, most, tag="tag", now=NOW, **more):
     return take_many(store.at(now), [("work-A", 100.0)], [1], tag, most, **more)
+
+
+class Idle(RoundRobin):
+    """Works nothing."""
+
+    def work(self, jobid):
+        pass
 
 
 class Slow:
@@ -263,6 +272,28 @@ def test_the_end_of_a_job_is_told_before_the_next_one_is_done(store):
     run_unwatched(store, act)
     assert seen == ["001:A", "002:A"]
     assert events(store, seen) == ["STP", "STP"]
+
+
+def test_what_the_worker_itself_does_for_a_run_is_no_work_that_could_be_repeated(store, monkeypatch):
+    monkeypatch.setattr("redbike.worker.batch.UNREPORTED", 0.05)
+    monkeypatch.setattr("redbike.worker.runner.leaving.cover", lambda until: time.sleep(0.1))
+    fill(store, 3)
+    worker = Worker(store, Acting(), Settings())
+    worker.batches.watch.begin = lambda batch: None
+    not_told = worker.batches.run(Batch(worker.source.take(MOST)))
+    assert len(not_told) == 3
+    worker.source.end(not_told)
+
+
+def test_a_plain_job_costs_few_calls_of_functions(store, monkeypatch):
+    # There may be 50,000 jobs a second: each call that is added here is one in a hundred of them less.
+    monkeypatch.setattr("redbike.worker.batch.UNREPORTED", 60.0)
+    worker = Worker(store, Idle("A"), Settings())
+    worker.batches.watch.begin = lambda batch: None
+    for _ in range(2):  # the first time, caches are filled
+        fill(store, MOST)
+        calls = count_calls(lambda: worker.source.end(worker.batches.run(Batch(worker.source.take(MOST)))))
+    assert calls / MOST < CALLS
 
 
 def test_what_another_thread_has_ended_just_before_is_not_told_again(store):
