@@ -82,7 +82,7 @@ class Pending:
 
 def pack_entry(worker: str, runs: Sequence[tuple[str, str, int, bytes]]) -> bytes:
     """Return an entry for runs of one worker; of each the id of its job, its queue, how many are kept, and the run."""
-    numbers = {queue: number for number, queue in enumerate(dict.fromkeys(queue for _, queue, _, _ in runs))}
+    numbers = {queue: number for number, queue in enumerate(dict.fromkeys([queue for _, queue, _, _ in runs]))}
     name = pack_worker(worker)
     parts = [b"R", _SIZE.pack(len(numbers))]
     for encoded in map(encode, numbers):

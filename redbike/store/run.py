@@ -174,7 +174,7 @@ class Run:
     @property
     def base(self) -> str:
         """The job whose work this is: its own, or that of which it is a backfill."""
-        return self.backfill_of or self.jobid
+        return (self.options and self.backfill_of) or self.jobid
 
     @property
     def attempt(self) -> int:

@@ -23,7 +23,7 @@ from redbike.store.run import GRACE, LEASE, Poll, Run
 from redbike.store.scripts import Call, Reply
 
 NOTHING_TOLD = Progress(0.0)  # of a run that has tried to say how far it is
-_PLACES = ("timeline", "queue", "held", "stopped", "unset")  # where `end` may bring a job
+_ACCEPTED = {place: Answer("ok", place) for place in ("timeline", "queue", "held", "stopped", "unset")}
 
 
 class Runs:
@@ -110,7 +110,7 @@ class Runs:
 
         If they are to end as a `whole`, none does for as long as the place of one must be computed again.
         """
-        numbers = number_queues(run.queue for run, _ in ended)
+        numbers = number_queues([run.queue for run, _ in ended])
         jobs, homes, schedules, dues, hows, drops = [], [], [], [], {}, False
         for run, next_state in ended:
             jobs.append(run.jobid)
@@ -128,7 +128,7 @@ class Runs:
                 how["drops"], drops = drop, True
             if how:
                 hows[run.jobid] = how
-        deadline = min(run.deadline for run, _ in ended)
+        deadline = min([run.deadline for run, _ in ended])
         given = {"tag": ended[0][0].tag, "late": late, "most": self._failures_limit, "how": hows, "deadline": deadline}
         if whole:
             given["whole"] = True
@@ -177,9 +177,7 @@ class Runs:
             if word == "changed"
             else Answer("kept")
             if reply[0] == "kept"
-            else Answer("ok", word)
-            if word in _PLACES
-            else Answer(word)
+            else _ACCEPTED.get(word) or Answer(word)
             for word in decode(reply[1]).split(" ")
         ]
 

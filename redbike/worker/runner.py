@@ -1,5 +1,6 @@
 """Runs one job: what ``work`` of the worker class returns or raises decides where the job goes."""
 
+import _thread
 import atexit
 import contextvars
 import inspect
@@ -43,6 +44,7 @@ log = logging.getLogger("redbike.worker")
 
 LAST_WISH = 2.0  # seconds for what coroutines do at their end
 _count_at_exit = getattr(atexit, "_ncallbacks", int)  # what is registered; not every Python counts it
+_count_threads = getattr(_thread, "_count", threading.active_count)  # the first takes no lock
 
 
 class Runner:
@@ -76,7 +78,7 @@ class Runner:
         self._raised = RaisedErrors(worker, self.settings_for)
         self._coroutines = Coroutines(event_loop)
         self.hooks = Hooks(worker, self._coroutines, self._raised.will_retry)
-        self._threads = threading.active_count()
+        self._threads = _count_threads()
         self._at_exit = _count_at_exit()
         self.last_jobid = ""  # of the run that has begun last
         self.registrars: list[str] = []  # the jobs that have registered something for the exit of Python
@@ -178,8 +180,8 @@ class Runner:
         """Return the settings of a run, and where its job goes if it does not begin."""
         settings = self.settings if self._settings_for is None and not run.options else self.settings_for(run)
         # Who watches a job is not to hear of what should have run long ago.
-        run.ping_url, run.stop_flag = None if run.backfill_of else settings.ping_url, self.stop_flag
-        run.saver = self.saver
+        run.ping_url = None if settings.ping_url and run.backfill_of else settings.ping_url
+        run.stop_flag, run.saver = self.stop_flag, self.saver
         if self.find_bike is not None:
             run.find_bike = self.find_bike
         if run.cancelled:
@@ -235,14 +237,13 @@ class Runner:
         self.last_jobid = run.jobid
         if log.isEnabledFor(logging.DEBUG):
             log_started(log, run)
-        # Last: how long ``work`` takes says how many ends are told of together.
-        run.began = time.monotonic()
+        run.began = time.monotonic()  # last: the longer ``work`` takes, the fewer ends are told of together
 
     def _note_over(self, run: Run) -> None:
         """Note when the work of `run` was over, and what it has left in the process."""
         run.over = time.monotonic()
         self.spent += run.over - run.began
-        if (threads := threading.active_count()) > self._threads:
+        if (threads := _count_threads()) > self._threads:
             self._note_threads(run)
         self._threads = threads
         if (registered := _count_at_exit()) > self._at_exit:

@@ -29,7 +29,7 @@ from tests.verbs import run_job, set_job, take_many
 from tests.waiting import wait_until
 
 NOW = 1000.0
-CALLS = 98  # for each of many jobs that do nothing
+CALLS = 85  # for each of many jobs that do nothing
 
 
 @pytest.fixture
