@@ -42,7 +42,7 @@ class Cron:
         fields = self.fields = parse_expression(expression, jobid)
         self._zone = zone
         self._seconds = fields.seconds
-        self._minutes = sum(fields.minutes << hour * 60 for hour in range(24) if fields.hours >> hour & 1)
+        self._minutes = fields.minutes * _spread_hours(fields.hours)
         self._first_second = find_lowest(fields.seconds)
         self._first_of_day = find_lowest(self._minutes) * 60 + self._first_second
         dates = _get_dates(fields.days, fields.years)
@@ -241,6 +241,15 @@ class OpenDates:
         while found is not None and found in self._closed:
             found = self._dates.find_day(found + 1)
         return found
+
+
+@lru_cache(1024)
+def _spread_hours(hours: int) -> int:
+    """Return the mask of the minutes of a day at which these hours begin.
+
+    An hour's minutes times this are those of the day: they are 60 bits, so no hour reaches into the next one.
+    """
+    return sum(1 << hour * 60 for hour in range(24) if hours >> hour & 1)
 
 
 @lru_cache(1024)

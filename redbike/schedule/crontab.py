@@ -83,15 +83,15 @@ def parse_expression(expression: str, jobid: str) -> CronFields:
 
     Raise `BadSchedule`, which quotes the invalid part.
     """
-    crc = crc32(jobid.encode("utf-8", "surrogatepass"))
-    fields = [_replace_hashes(text, field, crc) for text, field in zip(expression.split(), FIELDS, strict=False)]
+    words = expression.split()
+    fields = _replace_hashes(words, jobid) if "h" in expression or "H" in expression else words
     full = expression.lower() if expression.startswith("@") else " ".join(fields)
     texts = ALIASES.get(full, full.lower()).split()
     if full == "@reboot":
         raise BadSchedule("bad cron '@reboot': it names no time; NOW runs a job right away")
-    if not 5 <= len(texts) <= 7 or len(expression.split()) > 7:
-        words = expression.lower().split()
-        meant = "".join(f"; is one like {EXAMPLES[word]} meant?" for word in words[:1] if word in EXAMPLES)
+    if not 5 <= len(texts) <= 7 or len(words) > 7:
+        first = words[0].lower() if words else ""
+        meant = f"; is one like {EXAMPLES[first]} meant?" if first in EXAMPLES else ""
         raise BadSchedule(f"bad cron {quoted(expression)}: 5 to 7 fields are needed, it has {len(words)}{meant}")
     return CronFields(
         text=full,
@@ -202,7 +202,13 @@ def _parse_value(text: str, item: str, field: Field) -> int:
 # H
 
 
-def _replace_hashes(text: str, field: Field, crc: int) -> str:
+def _replace_hashes(texts: Iterable[str], jobid: str) -> list[str]:
+    """Return the texts of fields with values in place of each H."""
+    crc = crc32(jobid.encode("utf-8", "surrogatepass"))
+    return [_replace_in_field(text, field, crc) for text, field in zip(texts, FIELDS, strict=False)]
+
+
+def _replace_in_field(text: str, field: Field, crc: int) -> str:
     if "h" not in text and "H" not in text:
         return text
     return ",".join(_replace_hash(item, field, crc) if item[:1] in "hH" else item for item in text.split(","))

@@ -207,12 +207,12 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def check_schedule(schedule: object, tz: str | None) -> None:
     """Raise `TypeError` for what is neither a schedule nor None, and for a naive datetime if there is no `tz`."""
-    if schedule is None or isinstance(schedule, str | timedelta):
+    if schedule is None or isinstance(schedule, str):
         return
     if isinstance(schedule, datetime):
         if tz is None:
             check_aware(schedule)
-    elif _find_formatter(schedule) is None:
+    elif not isinstance(schedule, timedelta) and _find_formatter(schedule) is None:
         kind = type(schedule).__name__
         wanted = "a text, a datetime, a timedelta, an rrule, an rruleset or a croniter"
         raise TypeError(f"a schedule is {wanted}, or None to unset the job, not {schedule!r:.80}, which is a {kind}")

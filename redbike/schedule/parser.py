@@ -157,6 +157,11 @@ def _find_kind(text: str) -> tuple[type[Keyword] | None, str]:
     return KEYWORDS.get(keyword.upper() + colon) if keyword.isascii() else None, rest
 
 
+def _has_letters(text: str) -> bool:
+    """Tell whether there are letters. Most cron lines have none: so they have no keyword, no rule and no ``H``."""
+    return text.lower() != text.upper()
+
+
 class _Examined(NamedTuple):
     """A text, and which of the other arguments of `parse` matter for it."""
 
@@ -169,6 +174,8 @@ class _Examined(NamedTuple):
 def _examine(text: str) -> _Examined:
     """Examine a text, which is not parsed yet. Raise `BadSchedule` for one that is too long, which is not cached."""
     text = check_size(text).strip(_BLANKS)
+    if not _has_letters(text):
+        return _Examined(text, needs_anchor=False, is_hashed=False)
     kind, rest = _find_kind(text)
     needs_anchor = kind.needs_anchor(rest) if kind else _UNANCHORED.match(text) is not None
     return _Examined(text, needs_anchor, _HASHED.search(text) is not None)
@@ -183,7 +190,7 @@ def _parse(text: str, timezone: str, jobid: str, anchor: float) -> Schedule:
         return EveryHost.wrap(parse(rest, timezone, jobid, anchor))
     if kind:
         return kind.parse(rest, timezone, anchor)
-    if _RULE.search(text):
+    if _has_letters(text) and _RULE.search(text):
         return _parse_recurrence(text, timezone, anchor)
     return _parse_cron(text, timezone, jobid)
 
