@@ -58,7 +58,7 @@ class Naming:
 
     def find_function(self, jobid: str) -> str | None:
         """Return the id of the function that takes `jobid`; None if no function does."""
-        return find_function(jobid, self.functions)
+        return find_function(jobid, self.functions) if self.functions else None
 
 
 def make_reader(client: "redis.Redis", keys: Keys) -> Callable[[], Naming]:

@@ -17,6 +17,7 @@ from redbike.store.records import PauseDetails, decode, encode
 from redbike.text.parsing import load_object
 
 MAX_BASE = MAX_JOBID - MAX_HOST + len(EVERY)  # bytes of its id: so that of its job is short enough on any host
+_ENDING = f"{AT}{EVERY}"  # of the id of a base: it is made once, as each job that is set is asked about it
 FORGET = 60.0  # seconds for which it is known that a base was unset: others may be making its jobs
 
 
@@ -53,7 +54,7 @@ class HostDetails(TypedDict):
 
 def is_base(jobid: str) -> bool:
     """Tell whether a job is to run on every host."""
-    return jobid.endswith(f"{AT}{EVERY}") and split_host(jobid)[1] == EVERY
+    return jobid.endswith(_ENDING) and split_host(jobid)[1] == EVERY
 
 
 def name_job(base: str, host: str) -> str:
