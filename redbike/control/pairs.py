@@ -23,6 +23,8 @@ class Wanted(NamedTuple):
 
 def read_pair(pair: Any) -> Wanted:
     """Return what a pair, or a pair with options, asks for. Raise `TypeError`."""
+    if type(pair) is tuple and len(pair) == 2:
+        return Wanted(*pair)  # as most are
     try:
         # A text of two characters could be unpacked, too.
         values = [] if isinstance(pair, str | bytes) else list(pair)

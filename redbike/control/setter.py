@@ -240,10 +240,9 @@ class Setter:
         self._decide_again(requests, jobs, answers.refused, from_now, step)
         if log.isEnabledFor(logging.DEBUG):
             log_set(log, jobs.values())
-        for jobid, job in jobs.items():
-            if job.due is not None and not job.error and jobid not in bases:
-                for why in self._takers.explain(jobid, job.queue):
-                    self._warn(f"{jobid}: {why}")
+        to_run = (job for job in jobs.values() if job.due is not None and not job.error and job.jobid not in bases)
+        for jobid, why in self._takers.explain((job.jobid, job.queue) for job in to_run):
+            self._warn(f"{jobid}: {why}")
         self._every_host.spread(bases, {base for base in bases if requests[base].wants_run and not jobs[base].error})
 
     def _decide_again(

@@ -250,16 +250,18 @@ class Takers:
         self._read_at = self._told_at = float("-inf")
         self._told: set[str] = set()
 
-    def explain(self, jobid: str, queue: str) -> Iterator[str]:
-        """Yield why no worker takes a job of this queue. Nothing is said where there is no worker at all."""
-        self._update_if_old(jobid, queue)
-        why = self._find_reason(jobid, queue)
-        if why and time.monotonic() - self._told_at >= TOLD:
-            self._told_at = time.monotonic()
-            self._told.clear()
-        if why and why not in self._told and len(self._told) < MOST:
-            self._told.add(why)
-            yield why
+    def explain(self, jobs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+        """Yield ids of `jobs`, given with their queues, and why no worker takes them. Without a worker, yield none."""
+        for jobid, queue in jobs:
+            self._update_if_old(jobid, queue)
+            if not self._workers:
+                return
+            why = self._find_reason(jobid, queue)
+            if why and time.monotonic() - self._told_at >= TOLD:
+                self._told_at, self._told = time.monotonic(), set()
+            if why and why not in self._told and len(self._told) < MOST:
+                self._told.add(why)
+                yield jobid, why
 
     def has_taker(self, jobid: str, queue: str) -> bool:
         """Tell whether a worker takes a job of this queue, as far as anybody knows; without a worker, none does."""
@@ -267,8 +269,7 @@ class Takers:
         return bool(self._workers) and not self._find_reason(jobid, queue)
 
     def _update_if_old(self, jobid: str, queue: str) -> None:
-        now = time.monotonic()
-        age = now - self._read_at
+        age = (now := time.monotonic()) - self._read_at
         if age >= KNOWN or (age >= REREAD and self._find_reason(jobid, queue)):
             self._update()
             self._read_at = now
