@@ -277,7 +277,7 @@ class Takers:
     def _update(self) -> None:
         self._workers_of = {}
         try:
-            self._workers = list(self._read())
+            self._workers = sorted(self._read(), key=lambda each: each.takes is not None)  # first who takes any job
         except RedbikeError:
             self._workers = []  # it is only advice: what has set the job tells of the server
 
@@ -295,6 +295,6 @@ class Takers:
             return "" if takes_it else f"no worker of its queue {queue!r} {say_need(TAKER)}"
         if not (workers := self._list_workers(queue)):
             return f"no worker works its queue {queue!r}"
-        if any(each.takes is None or find_function(jobid, each.takes) is not None for each in workers):
+        if workers[0].takes is None or any(find_function(jobid, each.takes or ()) is not None for each in workers):
             return ""
         return f"no worker of its queue {queue!r} {say_need(get_taker(jobid))}"
