@@ -56,7 +56,7 @@ class QueueController:
         With `every` and `lasting`, pause it for so long at each time of a schedule, see `pause`. Then return False if
         that takes the place of another blackout.
         """
-        return self.pause(self.find_held(queue), until, reason, every, lasting)
+        return self.pause(self.find_held(queue), until, reason, every=every, lasting=lasting)
 
     def resume_queue(self, queue: str, *, every: bool = False) -> bool:
         """Resume a queue. Return False if it was not paused. With `every`, end its blackout, or return False."""
@@ -70,7 +70,7 @@ class QueueController:
 
         With `every` and `lasting`, pause it for so long at each time of a schedule, as `pause_queue` does.
         """
-        return self.pause("", until, reason, every, lasting)
+        return self.pause("", until, reason, every=every, lasting=lasting)
 
     def resume_all(self, *, every: bool = False) -> bool:
         """Resume everything, but not what was paused by itself. Return False if it was not paused.
@@ -88,10 +88,13 @@ class QueueController:
         return end_blackout(self.store, [f"{OF_QUEUE}{name}"], self._settings) == ["ended"]
 
     def pause(
-        self, name: str, until: InstantLike | None = None, reason: str = "",
-        every: ScheduleLike | None = None, lasting: object = None
+        self, name: str, until: InstantLike | None = None, reason: str = "", *,
+        every: ScheduleLike | None = None, lasting: DurationLike | None = None
     ) -> bool:  # fmt: skip
-        """`pause_queue` of the queue of this full name, or of everything: "". Raise `BadConfig` for what is wrong."""
+        """Pause the queue of this full name, or everything if that is empty, as `pause_queue` does. Raise `BadConfig`.
+
+        Return False if it was paused: then nothing changes. `until` is when it goes on by itself.
+        """
         check_together(until, every, lasting)
         if every is not None:
             return self.set_blackout(name, make_blackout(self.store, every, lasting, reason, self._settings.timezone))
@@ -99,7 +102,7 @@ class QueueController:
         return self.store.queue_limits.pause(name, instant, self.store.who or name_operator(), check_reason(reason))
 
     def resume(self, name: str, every: bool = False) -> bool:
-        """`resume_queue` of the queue of this full name, or of everything: ""."""
+        """Resume the queue of this full name, or everything if that is empty, as `resume_queue` does."""
         return self.end_blackout(name) if every else self.store.queue_limits.open(name, resume=True)
 
     def limit(self, queue: str, **limits: Unpack[Limits]) -> QueueLimits:

@@ -247,7 +247,7 @@ class Syncer:
 
 
 def _change_besides(plans: list[_Plan], store: Store, noted: Store, settings: Settings) -> None:
-    """Change what is to be changed of jobs besides what they are set to; what people want to know of is `noted`."""
+    """Change groups, pauses and blackouts of jobs that have been set; what people want to know of is `noted`."""
     groups = {
         plan.change.jobid: plan.request.membership
         for plan in plans

@@ -46,7 +46,7 @@ def halt(call: Call) -> Answer:
 def _pause(call: Call) -> Answer:
     until, reason, every, lasting = read_pause(call)
     name = _find(call, call.steerer.queues.find_held)
-    done = call.steerer.queues.pause(name, until, reason, every, lasting)
+    done = call.steerer.queues.pause(name, until, reason, every=every, lasting=lasting)
     words = {True: "paused", False: "unchanged"} if every is None else {True: "set", False: "replaced"}
     return _answer(call, {"queue": name, "word": words[done]})
 

@@ -103,7 +103,7 @@ def _get(
 
 
 def _post(path: str, role: Role, handle: Handle, summary: str, reply: str = "", body: Body | None = None) -> Route:
-    """Return what steers: a job, or else it is about more than jobs."""
+    """Return a route that steers. It is for whole tokens unless its path names a job."""
     is_whole = not path.startswith("/jobs/{id}/")
     return Route("POST", path, role, handle, summary, reply, body=body or Body(), is_whole=is_whole)
 

@@ -43,7 +43,7 @@ def read_number(request: Request, name: str, default: int, most: int) -> int:
 
 
 def read_float(request: Request, name: str, link: str, nothing: str = "") -> float | None:
-    """Return a number that the link to a page has; None for the text `nothing`. Raise `BadConfig`."""
+    """Return a number that a link has; None for the text `nothing`. Raise `BadConfig`, which names the `link`."""
     text = read_text(request, name)
     try:
         return None if text == nothing else float(text)

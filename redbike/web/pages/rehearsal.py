@@ -118,7 +118,7 @@ def _find_remark(site: Site, target: Target, change: Change, clock: Clock) -> st
 
 def _read_change(given: dict[str, str], clock: Clock, target: Target) -> Change:
     action, schedule, until = given.get("action", ""), given.get("schedule", ""), given.get("until", "").strip()
-    if action == "set" and target.is_of_jobs and not schedule:
+    if action == "set" and target.is_of_jobs and not schedule:  # a queue cannot be set at all
         raise BadConfig("bad schedule '': one is needed to rehearse that it is set")
     moment = None
     if action == "pause" and until:
