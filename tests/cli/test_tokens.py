@@ -60,6 +60,12 @@ def test_what_is_wrong_is_refused_and_changes_nothing(shell, client, words, stat
     assert client.hgetall("redbike-tokens") == before
 
 
+def test_a_token_is_valid_until_the_instant_at_which_it_expires(shell, bike):
+    secret = shell.run("token", "add", "ci", "--role=read", "--expires=4000000000").stdout.strip()
+    [token] = bike.store.tokens.read_all()[0]
+    assert [find_token([token], secret, now) for now in (3999999999.0, 4000000000.0)] == [token, None]
+
+
 def test_a_token_that_is_damaged_lets_nobody_in(client, bike):
     for damaged in (b"{}", b"[", b'{"role": "god", "jobs": [], "expires": null, "since": 1, "digest": ""}'):
         client.hset("redbike-tokens", "ci", damaged)

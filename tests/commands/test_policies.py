@@ -39,7 +39,7 @@ def test_a_failure_is_kept_while_the_schedule_goes_on_and_a_one_off_is_dead(work
         ("", {}, 0, "reschedule"),
         ("", {"on_error": "retry"}, 3, "retry"),
         ("on-error = stop", {"retries": 5}, 0, "stop"),
-        ("on-error = reschedule", {"on_error": "stop"}, 0, "reschedule"),
+        ("on-error = reschedule", {"on_error": "stop", "retries": 5}, 0, "reschedule"),
         ("on-error = Retry", {}, 3, "retry"),
         ("retries = 2", {"on_error": "stop"}, 2, "stop"),
         ("retries = 0", {"on_error": "retry"}, 0, "retry"),

@@ -42,6 +42,7 @@ def test_lines_are_cut_where_they_end_and_say_how_much_is_left_out():
     assert list(lines.finish()) == []
     for _ in range(3):
         assert list(lines.feed(b"x" * LINE_LIMIT)) == []
+    assert len(lines._partial) == LINE_LIMIT, "what is left out takes no memory"
     (line,) = lines.feed(b"\n")
     assert line == b"x" * LINE_LIMIT + f" … {2 * LINE_LIMIT} bytes more were left out".encode()
     assert list(lines.feed(b"next\n")) == [b"next"]
