@@ -35,7 +35,7 @@ MAX_WORKER = 60  # bytes of its name
 MAX_ATTEMPT = 255
 UNKNOWN = "-"  # the name of a worker that nobody knows
 WITH_USAGE, WITH_RESULT = 64, 128  # marks of an outcome
-MORE = WITH_USAGE | WITH_RESULT
+MARKS = WITH_USAGE | WITH_RESULT
 NOT_KEPT = "!"  # no JSON begins like that
 LONG, TICKS = 2**31, 10_000  # a float would be a minute wrong for what was due long ago
 
@@ -192,7 +192,7 @@ def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
         due=due,
         started=round(due + _read_waited(waited), 6),
         took=round(took, 6),
-        outcome=OUTCOMES[outcome & ~MORE],
+        outcome=OUTCOMES[outcome & ~MARKS],
         attempt=attempt,
         error=error,
         worker="" if name == UNKNOWN else name,
@@ -226,7 +226,7 @@ def read_facts(text: bytes, start: int, end: int) -> tuple[int, float, float, fl
     """
     _, due, packed, took, outcome, attempt, _ = HEAD.unpack_from(text, start)
     # Calls for these two would take half the time of what is asked here of each run.
-    waited, outcome = packed / TICKS if packed < LONG else packed - LONG, outcome & ~MORE
+    waited, outcome = packed / TICKS if packed < LONG else packed - LONG, outcome & ~MARKS
     ended = due + waited + took
     if not (math.isfinite(ended) and took >= 0 and end - start >= HEAD.size):
         raise ValueError(f"a run of {end - start} bytes that took {took} s and ended at {ended}")

@@ -36,8 +36,8 @@ class NextState:
     @property
     def skipped(self) -> dict[Skip, int]:
         """How many occurrences are skipped, by reason."""
+        # Nearly all runs skip nothing.
         if not (self.missed or self.overlapped or self.late or self.paused or self.expired or self.given_up):
-            # As of nearly all runs.
             return {}
         numbers = (self.missed, self.overlapped, self.late, self.paused, self.expired)
         reasons = (Skip.MISSED, Skip.RUNNING, Skip.LATE, Skip.PAUSED, Skip.EXPIRED)

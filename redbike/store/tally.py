@@ -44,11 +44,26 @@ def count(entries: Iterable[bytes]) -> Counter[str]:
 
 def count_recent(entries: Iterable[bytes]) -> Counter[tuple[int, str]]:
     """Return how many runs of entries have ended, by the number of the part of `PART` seconds, and queue."""
-    return count_all(entries)[1]
+    recent = Counter[tuple[int, str]]()
+    for entry in entries:
+        with suppress(*BAD):
+            recent.update(_count_recent(Batch.open(entry)))
+    return recent
+
+
+def _count_recent(batch: Batch) -> Counter[tuple[int, str]]:
+    text, found = batch.text, Counter[tuple[int, int]]()
+    for _, queue, _, start, end in batch.walk():
+        found[int(read_facts(text, start, end)[2] // PART), queue] += 1
+    return _name_queues(batch, found)
+
+
+def _name_queues(batch: Batch, parts: Counter[tuple[int, int]]) -> Counter[tuple[int, str]]:
+    return Counter({(part, batch.queues[queue]): number for (part, queue), number in parts.items()})
 
 
 def count_all(entries: Iterable[bytes]) -> tuple[Counter[str], Counter[tuple[int, str]]]:
-    """Return what `count` and `count_recent` return of entries that are read once."""
+    """Return both counts of entries, and read each entry once."""
     counts, recent = Counter[str](), Counter[tuple[int, str]]()
     for entry in entries:
         with suppress(*BAD):
@@ -83,7 +98,7 @@ def _count(batch: Batch) -> tuple[Counter[str], Counter[tuple[int, str]]]:
         counts[f"delay:{_NAMES[bucket]}:{batch.queues[queue]}"] += number
     for queue, total in delays.items():
         counts[f"delays::{batch.queues[queue]}"] += round(total * 1_000_000)
-    return counts, Counter({(part, batch.queues[queue]): number for (part, queue), number in parts.items()})
+    return counts, _name_queues(batch, parts)
 
 
 def sum_minutes(recent: Counter[tuple[int, str]]) -> Counter[tuple[int, str]]:

@@ -52,12 +52,12 @@ class Ends:
     def follow_up(self, ended: Sequence[EndedRun], replies: Sequence[Reply]) -> None:
         """Read what the server replied to the ends of these runs, and end again those that it did not accept."""
         self._relieve(len(replies))
-        left, is_told = iter(ended), log.isEnabledFor(logging.DEBUG)
+        left, logs_all = iter(ended), log.isEnabledFor(logging.DEBUG)
         for answers in map(self._store.runs.read_end, replies):
             own = list(islice(left, len(answers)))
             self._notify(own, answers)
             for (run, next_state), answer in zip(own, answers, strict=True):
-                if answer.word != "ok" or is_told:
+                if answer.word != "ok" or logs_all:
                     self._follow_up_one(run, next_state, answer)
 
     def _relieve(self, entries: int) -> None:

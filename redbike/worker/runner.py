@@ -1,6 +1,5 @@
 """Runs one job: what ``work`` of the worker class returns or raises decides where the job goes."""
 
-import _thread
 import atexit
 import contextvars
 import inspect
@@ -44,7 +43,7 @@ log = logging.getLogger("redbike.worker")
 
 LAST_WISH = 2.0  # seconds for what coroutines do at their end
 _count_at_exit = getattr(atexit, "_ncallbacks", int)  # what is registered; not every Python counts it
-_count_threads = getattr(_thread, "_count", threading.active_count)  # the first takes no lock
+_count_threads = getattr(threading, "_active", {}).__len__  # `threading.active_count` without its lock
 
 
 class Runner:

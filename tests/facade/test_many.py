@@ -7,6 +7,7 @@ from redis.connection import AbstractConnection
 
 from redbike import BadConfig, BadJobId, BadSchedule
 from redbike.facade.queries import TOGETHER
+from tests.counting import count_calls
 
 WORKER = {"kind": "worker", "host": "web1", "pid": 1, "queues": ["work-A"], "version": "1"}
 BIKE = {"queues": "A:B"}
@@ -107,6 +108,20 @@ def various(bike):
     bike.set("waiting*:A", "NOW", data="texts too")
     bike.set("bad:A", "nonsense")
     return ["gone:A", *(jobid for jobid, *_ in bike.get_statuses()), "bad:B"]
+
+
+@pytest.mark.parametrize(
+    ("make_schedule", "most"),
+    [(lambda n: "NOW", 66), (lambda n: f"{n % 60} {n // 60 % 24} * * {n // 1440 % 7}", 138)],
+    ids=["NOW", "cron"],
+)
+def test_many_plain_jobs_cost_few_calls_of_functions(bike, make_schedule, most):
+    # Each further call costs one job in a hundred, or with cron lines in two hundred.
+    def set_from(first):
+        list(bike.set_many([(f"{n}:A", make_schedule(n)) for n in range(first, first + 1000)]))
+
+    set_from(0)  # the first time, caches are filled
+    assert count_calls(lambda: set_from(2000)) / 1000 < most
 
 
 def test_many_are_told_as_one_is(bike, various):

@@ -275,18 +275,18 @@ def test_the_end_of_a_job_is_told_before_the_next_one_is_done(store):
 
 
 def test_what_the_worker_itself_does_for_a_run_is_no_work_that_could_be_repeated(store, monkeypatch):
-    monkeypatch.setattr("redbike.worker.batch.UNREPORTED", 0.05)
-    monkeypatch.setattr("redbike.worker.runner.leaving.cover", lambda until: time.sleep(0.1))
-    fill(store, 3)
+    monkeypatch.setattr("redbike.worker.batch.UNREPORTED", 0.5)
+    monkeypatch.setattr("redbike.worker.runner.leaving.cover", lambda until: time.sleep(0.3))
+    fill(store, 2)
     worker = Worker(store, Acting(), Settings())
     worker.batches.watch.begin = lambda batch: None
     not_told = worker.batches.run(Batch(worker.source.take(MOST)))
-    assert len(not_told) == 3
+    assert len(not_told) == 2
     worker.source.end(not_told)
 
 
 def test_a_plain_job_costs_few_calls_of_functions(store, monkeypatch):
-    # There may be 50,000 jobs a second: each call that is added here is one in a hundred of them less.
+    # Each further call costs about one job in a hundred.
     monkeypatch.setattr("redbike.worker.batch.UNREPORTED", 60.0)
     worker = Worker(store, Idle("A"), Settings())
     worker.batches.watch.begin = lambda batch: None
