@@ -43,7 +43,8 @@ log = logging.getLogger("redbike.worker")
 
 LAST_WISH = 2.0  # seconds for what coroutines do at their end
 _count_at_exit = getattr(atexit, "_ncallbacks", int)  # what is registered; not every Python counts it
-_count_threads = getattr(threading, "_active", {}).__len__  # `threading.active_count` without its lock
+_listed = getattr(threading, "_active", None)
+_count_threads = threading.active_count if _listed is None else _listed.__len__  # the second takes no lock
 
 
 class Runner:
