@@ -154,6 +154,8 @@ class Pool:
     def _begin(self, threads: ThreadPoolExecutor, offer: list[Run]) -> None:
         """Begin a run, in the context of the worker: a new thread has none."""
         context, run = contextvars.copy_context(), offer[0]
+        # Here too: its thread may only begin when this one has already looked how long it may nap.
+        leaving.cover(run.local_deadline)
         if self._runner.is_async(run.base):
             self._heartbeat.add(run)
             context.run(self._runner.start, run, self._end)
