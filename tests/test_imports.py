@@ -4,6 +4,7 @@ import ast
 import configparser
 import sys
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -49,15 +50,20 @@ CHECKERS = "typing_extensions"  # all type checkers have it, and nothing else im
 # The facade: what a program can ask is in one place.
 BIG_CLASS = "redbike.facade.queries", "Queries"
 
-TREES = {
-    ".".join(("redbike", *path.relative_to(PACKAGE).with_suffix("").parts)): ast.parse(path.read_text())
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
+
+@cache
+def parse_all() -> dict[str, ast.Module]:
+    """The package by module. Not at import: each process that collects the tests would parse it."""
+    return {
+        ".".join(("redbike", *path.relative_to(PACKAGE).with_suffix("").parts)): ast.parse(path.read_text())
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
 
 
 def list_imports(module: str) -> Iterator[str]:
     """What it imports: of the package the modules, of others the names."""
-    for node in ast.walk(TREES[module]):
+    trees = parse_all()
+    for node in ast.walk(trees[module]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -68,12 +74,18 @@ def list_imports(module: str) -> Iterator[str]:
                 continue
             for alias in node.names:
                 one = f"{node.module}.{alias.name}"
-                yield one if one in TREES else node.module if node.module in TREES else f"{node.module}.__init__"
+                yield one if one in trees else node.module if node.module in trees else f"{node.module}.__init__"
 
 
-IMPORTS = {module: {*list_imports(module)} for module in TREES}
-# The packages that each of them needs.
-FOREIGN = {module: {name.partition(".")[0] for name in names} - {"redbike"} for module, names in IMPORTS.items()}
+@cache
+def find_imports() -> dict[str, set[str]]:
+    return {module: {*list_imports(module)} for module in parse_all()}
+
+
+def find_foreign() -> dict[str, set[str]]:
+    """The packages that each module needs."""
+    found = find_imports().items()
+    return {module: {name.partition(".")[0] for name in names} - {"redbike"} for module, names in found}
 
 
 def get_floor(module: str) -> int:
@@ -93,7 +105,7 @@ def name_in(room: str, module: str) -> str:
 def list_rounds(room: str) -> list[str]:
     """What is left of a room when whatever imports nothing of the rest has been taken away, again and again."""
     left: dict[str, set[str]] = {}
-    for module, others in IMPORTS.items():
+    for module, others in find_imports().items():
         if module.startswith(f"{room}."):
             mine = name_in(room, module)
             inside = {name_in(room, other) for other in others if other.startswith(f"{room}.")}
@@ -112,13 +124,15 @@ def list_public_methods(node: ast.ClassDef) -> Iterator[str]:
 
 
 def test_a_module_imports_only_from_its_room_and_from_floors_below():
-    ours = {(module, name) for module, names in IMPORTS.items() for name in names if name.split(".")[0] == "redbike"}
+    ours = {
+        (module, name) for module, names in find_imports().items() for name in names if name.split(".")[0] == "redbike"
+    }
     inside = {each for each in ours if each[0].split(".")[1] == each[1].split(".")[1]}
     assert {each for each in ours - inside if get_floor(each[1]) >= get_floor(each[0])} == set()
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    rooms = {module.rpartition(".")[0] for module in TREES} - {"redbike"}
+    rooms = {module.rpartition(".")[0] for module in parse_all()} - {"redbike"}
     assert {room: found for room in rooms if (found := list_rounds(room))} == {}
 
 
@@ -129,17 +143,17 @@ def test_the_listing_of_the_package_is_short():
 
 
 def test_files_functions_and_classes_are_short():
-    nodes = [(module, node) for module, tree in TREES.items() for node in ast.walk(tree)]
+    nodes = [(module, node) for module, tree in parse_all().items() for node in ast.walk(tree)]
     functions = [each for each in nodes if isinstance(each[1], (ast.FunctionDef, ast.AsyncFunctionDef))]
     classes = [each for each in nodes if isinstance(each[1], ast.ClassDef)]
-    assert [module for module, tree in TREES.items() if tree.body and tree.body[-1].end_lineno > 300] == []
+    assert [module for module, tree in parse_all().items() if tree.body and tree.body[-1].end_lineno > 300] == []
     assert [(module, each.name) for module, each in functions if each.end_lineno - each.lineno >= 40] == []
     methods = {(module, each.name): len({*list_public_methods(each)}) for module, each in classes}
     assert {each: number for each, number in methods.items() if number > 15} == {BIG_CLASS: methods[BIG_CLASS]}
 
 
 def test_schedules_never_see_redis_and_docopt_is_for_the_command_line_alone():
-    for module, others in FOREIGN.items():
+    for module, others in find_foreign().items():
         if module.startswith("redbike.schedule"):
             allowed = {"redbike.schedule.times": "dateutil", "redbike.schedule.zones": "tzdata"}.get(module)
             assert others <= {*sys.stdlib_module_names, allowed}
@@ -147,14 +161,14 @@ def test_schedules_never_see_redis_and_docopt_is_for_the_command_line_alone():
 
 
 def test_nothing_is_installed_with_it_that_it_does_not_use():
-    others = {*chain(*FOREIGN.values())} - {*sys.stdlib_module_names} - {CHECKERS}
-    assert [name for name, needed in FOREIGN.items() if CHECKERS in needed] == ["redbike.worker.calls"]
+    others = {*chain(*find_foreign().values())} - {*sys.stdlib_module_names} - {CHECKERS}
+    assert [name for name, needed in find_foreign().items() if CHECKERS in needed] == ["redbike.worker.calls"]
     assert others == {*filter(None, REQUIRED.values()), *chain(*(names for names, _ in EXTRAS.values())), RUNNER}
-    assert [name for name, needed in FOREIGN.items() if RUNNER in needed] == [PLUGIN]
+    assert [name for name, needed in find_foreign().items() if RUNNER in needed] == [PLUGIN]
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
     for extra, (packages, room) in EXTRAS.items():
-        users = {name for name, needed in FOREIGN.items() if packages & needed}
+        users = {name for name, needed in find_foreign().items() if packages & needed}
         assert users, f"nothing needs {extra}"
         assert {name for name in users if not f"{name}.".startswith(f"{room}.")} == set(), "all else works without it"
         installed = setup["options.extras_require"][extra].replace("-", "_")
