@@ -47,7 +47,7 @@ from redbike.schedule.zones import Offsets, resolve
 MAX_RULES = 16  # RRULE and EXRULE lines of one schedule
 MAX_ZONES = 16  # zones that its other lines name
 _MAX_EXCLUDED = 3000  # occurrences that are cancelled in a row, for a schedule of one rule: about 10 ms
-_MAX_COUNTED = 20_000  # occurrences of one rule that are counted one by one: 10,000 take about 30 ms
+_MAX_COUNTED = 14_000  # steps to count occurrences one by one, of all rules together: up to 35 ms
 
 
 class Recurrence:
