@@ -190,7 +190,10 @@ REGULAR = [f"FREQ={freq};INTERVAL={step}" for freq in ("HOURLY", "MINUTELY", "SE
 )
 @settings(max_examples=300)
 def test_it_counts_what_next_walks(rule, zone, more, after, span, limit):
-    schedule = parse(f"DTSTART;TZID={zone}:20270228T120000\nRRULE:{rule}{more}")
+    try:
+        schedule = parse(f"DTSTART;TZID={zone}:20270228T120000\nRRULE:{rule}{more}")
+    except BadSchedule:
+        return  # the exceptions leave nothing in a zone whose offset stays: some have abolished summer time
     after += 1.8e9
     assert schedule.count(after, after + span, limit) == Schedule.count(schedule, after, after + span, limit)
 
