@@ -6,10 +6,8 @@ from typing import Any
 
 from redbike.cli.messages import complain
 from redbike.config.file import Config
-from redbike.config.settings import check_zone
-from redbike.errors import BadConfig
+from redbike.config.settings import check_zone, read_count
 from redbike.schedule.clock import Clock
-from redbike.text.parsing import parse_whole
 
 Arguments = dict[str, Any]  # as docopt returns them, by their names in the usage
 
@@ -81,8 +79,4 @@ def tell_time(text: str, instant: float, zone: str) -> None:
 def parse_count(arguments: Arguments, name: str, default: int = 1, most: int = 1000) -> int:
     """Return the number of the option `name`, from 1 to `most`; `default` if it is not given. Raise `BadConfig`."""
     text = arguments[name]
-    if text is None:
-        return default
-    if not (count := parse_whole(text, most)):
-        raise BadConfig(f"bad {name} {text!r}: 1 to {most} are allowed")
-    return count
+    return default if text is None else read_count(name, text, most)

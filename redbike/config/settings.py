@@ -22,7 +22,7 @@ from redbike.config.parameters import (
     Overlap,
 )
 from redbike.errors import BadConfig
-from redbike.text.parsing import load_zone
+from redbike.text.parsing import load_zone, parse_whole
 
 MAX_PREFIX = 128  # bytes
 MAX_HOST = 64  # characters
@@ -208,6 +208,13 @@ def check_zone(value: Any) -> str:
     if not isinstance(value, str) or load_zone(value) is None:
         raise BadConfig(f"bad timezone {value!r:.80}: a name such as 'Europe/Berlin' is needed")
     return value
+
+
+def read_count(name: str, text: str, most: int) -> int:
+    """Return the number of `text`, which is that of `name`, from 1 to `most`. Raise `BadConfig`."""
+    if not (count := parse_whole(text, most)):
+        raise BadConfig(f"bad {name} {text!r:.40}: 1 to {most} are allowed")
+    return count
 
 
 _CHECKS: dict[str, Callable[[Any], str]] = {

@@ -14,7 +14,6 @@ from starlette.types import Scope
 from redbike.errors import BadConfig
 from redbike.schedule.clock import Clock
 from redbike.schedule.times import read_time
-from redbike.text.parsing import parse_whole
 
 HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
@@ -153,13 +152,6 @@ def read_back(form: Form) -> str:
     is_own = back.isprintable() and len(back) <= MOST_BACK and ":" not in path and "\\" not in path
     # A path that begins with a slash, or leaves its folder, may lead elsewhere.
     return f"./{back}" if is_own and not path.startswith("/") and ".." not in path.split("/") else "./"
-
-
-def parse_count(name: str, text: str, most: int) -> int:
-    """Return a number from 1 to `most`. Raise `BadConfig`."""
-    if not (count := parse_whole(text, most)):
-        raise BadConfig(f"bad {name} {text!r:.40}: 1 to {most} are allowed")
-    return count
 
 
 def read_moment(text: str, clock: Clock, looks_back: bool = False) -> tuple[float, str]:

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
 
 from redbike.config.labels import read_filter
-from redbike.config.settings import check_zone
+from redbike.config.settings import check_zone, read_count
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.queries.following.family import Family
 from redbike.queries.following.remarks import find_hidden
@@ -23,7 +23,6 @@ from redbike.text.printable import quote
 from redbike.web.api.problems import Problem, dump
 from redbike.web.control import Steerer
 from redbike.web.permits import Permit
-from redbike.web.requests import parse_count
 from redbike.web.site import Site
 
 LIMIT, MOST = 100, 1000  # rows of a page: those that nobody asks for, and at most
@@ -88,7 +87,7 @@ class Call:
     def get_count(self, name: str, default: int, most: int) -> int:
         """Return a parameter that is a number from 1 to `most`. Raise `BadConfig`."""
         text = self.query.get(name)
-        return default if text is None else parse_count(name, text, most)
+        return default if text is None else read_count(name, text, most)
 
     @property
     def limit(self) -> int:

@@ -10,6 +10,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from redbike.config.settings import read_count
 from redbike.control.operator import check_until
 from redbike.control.queues import QueueController, is_unused
 from redbike.errors import BadConfig
@@ -23,7 +24,7 @@ from redbike.store.queue_limits import Pause
 from redbike.text.printable import cut
 from redbike.web.charts import draw_load
 from redbike.web.orders import ACTIONS, Order
-from redbike.web.requests import parse_count, read_moment
+from redbike.web.requests import read_moment
 from redbike.web.selection import SEARCH_TIMEOUT, Found, Target, make_pause_digest
 from redbike.web.site import Site
 
@@ -48,7 +49,7 @@ def show_rehearsal(site: Site, request: Request) -> Response:
     """Show what the action that is asked for would change. Nothing is changed."""
     given, clock = dict(request.query_params), site.read_clock()
     target = _read_target(site, request.query_params)
-    hours = parse_count("hours", given["hours"], MOST_HOURS) if given.get("hours") else HOURS
+    hours = read_count("hours", given["hours"], MOST_HOURS) if given.get("hours") else HOURS
     change = _read_change(given, clock, target)
     rehearser = Rehearser(site.bike.store, site.bike.settings, change, hours)
     found = _find_jobs(site, target, rehearser)
