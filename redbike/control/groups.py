@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from redbike.config.options import OptionChanges
-from redbike.control.pairs import Pair
+from redbike.control.pairs import Pair, split_pair
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig, RedbikeError
 from redbike.schedule.after import Group
@@ -50,17 +50,13 @@ def set_group(setter: Setter, name: str, jobs: Iterable[Pair], then: str, change
 def _join(name: str, jobs: Iterable[Any], then: str) -> Iterator[Any]:
     """Yield the jobs with their group as an option."""
     for job in jobs:
-        if isinstance(job, str | bytes) or not hasattr(job, "__len__") or not 2 <= len(job) <= 3:
-            raise TypeError(f"bad pair {quote(job)}: (job id, schedule) or (job id, schedule, options) is needed")
-        jobid, schedule, options = (*job, {})[:3]
+        jobid, schedule, options = split_pair(job)
         if jobid == then:
             raise BadConfig(
                 f"bad group {quote(name)}: the job {quote(jobid)} cannot belong to the group that it waits for"
             )
         if schedule is None:
             raise BadConfig(f"bad group {quote(name)}: the job {quote(jobid)} has no schedule")
-        if not isinstance(options, Mapping):
-            raise TypeError(f"bad options {options!r:.80} of the job {jobid!r:.80}: a dict is needed")
         others = {key: value for key, value in options.items() if key != "group-of"}
         yield jobid, schedule, {**others, "group_of": name}
 

@@ -1,6 +1,6 @@
 """Pairs of a job and its schedule, as programs give many of them at once."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 from redbike.config.options import NO_CHANGES, OptionChanges, read_changes
@@ -10,6 +10,8 @@ from redbike.text.printable import quote
 
 Pair = tuple[str, ScheduleLike] | tuple[str, ScheduleLike, Mapping[str, Any]]
 """Job id and schedule, or job id, schedule and options: these and ``data`` by the names that `Redbike.set` has."""
+
+PAIRS = "(job id, schedule) or (job id, schedule, options)"
 
 
 class Wanted(NamedTuple):
@@ -25,23 +27,23 @@ def read_pair(pair: Any) -> Wanted:
     """Return what a pair, or a pair with options, asks for. Raise `TypeError`."""
     if type(pair) is tuple and len(pair) == 2:
         return Wanted(*pair)  # as most are
+    jobid, schedule, options = split_pair(pair)
     try:
-        # A text of two characters could be unpacked, too.
-        values = [] if isinstance(pair, str | bytes) else list(pair)
+        return Wanted(jobid, schedule, read_changes(options) if options else NO_CHANGES)
+    except BadConfig as error:
+        return Wanted(jobid, schedule, error=error)
+
+
+def split_pair(pair: Any) -> tuple[Any, Any, Mapping[str, Any]]:
+    """Return the job id, the schedule and the options of a pair. Raise `TypeError` for anything that is none."""
+    try:
+        # A text of two characters could be unpacked, too, and a row that is a dict would give its keys.
+        values = () if isinstance(pair, str | bytes | Mapping | Set) else tuple(pair)
     except TypeError:
-        values = []
+        values = ()
     if not 2 <= len(values) <= 3:
-        raise TypeError(f"bad pair {quote(pair)}: (job id, schedule) or (job id, schedule, options) is needed")
-    jobid, schedule, *options = values
-    changes, error = read_row_changes(jobid, options[0]) if options else (NO_CHANGES, None)
-    return Wanted(jobid, schedule, changes, error)
-
-
-def read_row_changes(jobid: str, options: Any) -> tuple[OptionChanges, BadConfig | None]:
-    """Return the changes of the options of a row, and why they are refused. Raise `TypeError` for no options."""
+        raise TypeError(f"bad pair {quote(pair)}: {PAIRS} is needed")
+    jobid, schedule, options = (*values, {})[:3]
     if not isinstance(options, Mapping):
         raise TypeError(f"bad options {options!r:.80} of the job {jobid!r:.80}: a dict is needed")
-    try:
-        return read_changes(options), None
-    except BadConfig as error:
-        return NO_CHANGES, error
+    return jobid, schedule, options

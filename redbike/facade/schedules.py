@@ -7,10 +7,10 @@ from itertools import starmap
 from pathlib import Path
 from typing import TypeGuard, Unpack, cast
 
-from redbike.config.options import NO_CHANGES, JobOptions, read_changes
+from redbike.config.options import JobOptions, read_changes
 from redbike.config.settings import Settings, check_group
 from redbike.control.groups import set_group
-from redbike.control.pairs import Pair, read_row_changes
+from redbike.control.pairs import PAIRS, Pair, read_pair
 from redbike.control.setter import Setter, read_since
 from redbike.control.sync.changes import Change, Changes, Row, TooManyPruned, Wish, name_group
 from redbike.control.sync.editing import read_row
@@ -21,6 +21,7 @@ from redbike.importers.rows import Source, get_name, read_rows
 from redbike.schedule.moments import InstantLike, ZoneLike, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.store.shell import check_own_jobid
+from redbike.text.printable import quote
 
 log = logging.getLogger("redbike")
 PROGRAM = "sync"  # the group of the jobs of a program that names none
@@ -149,16 +150,15 @@ def _are_pairs(source: Source | Iterable[Pair]) -> TypeGuard[Iterable[Pair]]:
 
 def _read_pairs(pairs: Iterable[Pair], tz: str | None) -> Iterator[Row]:
     for number, pair in enumerate(pairs, 1):
-        if not isinstance(pair, tuple | list) or not 2 <= len(pair) <= 3 or not isinstance(pair[0], str):
-            raise TypeError(f"bad pair {pair!r:.80}: (job id, schedule) or (job id, schedule, options) is needed")
-        jobid, schedule, *options = pair
-        error: ValueError | None
-        changes, error = read_row_changes(jobid, options[0]) if options else (NO_CHANGES, None)
+        jobid, schedule, changes, error = read_pair(pair)
+        if not isinstance(jobid, str):
+            raise TypeError(f"bad pair {quote(pair)}: {PAIRS} is needed")
         check_schedule(schedule, tz)
         if schedule is None:
-            raise TypeError(f"bad pair {pair!r:.80}: a schedule is needed; prune unsets a job that is left out")
+            raise TypeError(f"bad pair {quote(pair)}: a schedule is needed; prune unsets a job that is left out")
+        row = Row(number, jobid, schedule, changes, error=error)
         try:
             check_own_jobid(jobid)
         except BadJobId as bad:
-            error = bad
-        yield Row(number, jobid, schedule, changes, error=error)
+            row = row._replace(error=bad)
+        yield row

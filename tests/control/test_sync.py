@@ -255,13 +255,16 @@ def test_an_id_that_comes_twice_is_refused_the_second_time_also_much_later(bike)
         *((pair, "") for pair in ("a:A", ("a:A",), ("a:A", None), ("a:A", 7), (7, HOURLY), ("a:A", HOURLY, {}, 1))),
         (("a:A", HOURLY, {5: 1}), "unexpected option 5: "),
         (("a:A", HOURLY, None), "bad options None of the job 'a:A': a dict is needed"),
+        # As a database gives rows: its keys would be the job of a row, and the job itself would have none.
+        ({"jobid": "a:A", "schedule": HOURLY}, "bad pair {'jobid': 'a:A', "),
+        ({"a:A", HOURLY}, "bad pair {'"),
     ],
 )
-def test_what_is_no_pair_is_a_type_error_and_sets_nothing(bike, pair, said):
-    with pytest.raises(TypeError) as refused:
-        bike.sync([("b:A", HOURLY), pair])
+def test_what_is_no_pair_is_a_type_error_and_changes_nothing(bike, pair, said):
+    bike.sync([("a:A", HOURLY)])
+    with unchanged(bike.store), pytest.raises(TypeError) as refused:
+        bike.sync([("b:A", HOURLY), pair], prune_all=True)
     assert said in str(refused.value)
-    assert stored(bike) == {}
 
 
 @pytest.mark.parametrize("group", ["", "a\nb", "x" * 5000, 7, None])

@@ -68,6 +68,7 @@ def test_set_many_sets_nothing_of_a_batch_with_what_is_no_pair_or_no_options(bik
         (("a:A", "NOW", {"timeout": 5}, "UTC"), r"bad pair \('a:A', 'NOW', {'timeout': 5}, 'UTC'\): "),
         (("a:A",), r"bad pair \('a:A',\): "),
         (None, "bad pair None: "),
+        ({"a:A": 1, "NOW": 2}, "bad pair {'a:A': 1, 'NOW': 2}: "),
         (("a:A", "EVERY:1h", {"retreis": 3}), "retreis"),
         (("a:A", "EVERY:1h", None), "a dict is needed"),
         (("a:A", "EVERY:1h", "retries"), "a dict is needed"),
@@ -75,6 +76,18 @@ def test_set_many_sets_nothing_of_a_batch_with_what_is_no_pair_or_no_options(bik
         with pytest.raises(TypeError, match=said):
             list(bike.set_many([("b:A", "EVERY:1h"), pair]))
     assert list(bike.get_statuses()) == []
+
+
+def test_a_pair_may_be_any_row_of_a_program(bike):
+    """Such as one that a database gives, which is no tuple."""
+
+    def rows(*jobids):
+        return [iter((jobid, "EVERY:1h@0", {"retries": 1})) for jobid in jobids]
+
+    assert list(bike.set_many(rows("a:A"))) == [("a:A", True)]
+    assert bike.sync(rows("b:A")).added == ["b:A"]
+    assert bike.group("night", rows("c:A", "d:A"), then="e:A") == 2
+    assert {bike.tell(jobid)["options"]["retries"] for jobid in ("a:A", "b:A", "c:A", "d:A")} == {1}
 
 
 def test_options_and_data_take_no_further_round_trips(bike, trips):
