@@ -72,8 +72,8 @@ def _print_job(bike: "Redbike", jobid: str, job: Mapping[str, Any], config: Conf
     # Imported here, as a schedule alone needs nothing of what is stored.
     from redbike.queries.blackouts import make_remark
     from redbike.queries.closed import read_limits
-    from redbike.queries.hosts import find_timed
-    from redbike.queries.paused import describe_left, foresee_paused
+    from redbike.queries.next_runs import find_times
+    from redbike.queries.paused import describe_left
     from redbike.queries.place import describe_job
 
     limits = read_limits(bike.store, jobid)
@@ -81,7 +81,7 @@ def _print_job(bike: "Redbike", jobid: str, job: Mapping[str, Any], config: Conf
     if not goes_on:
         print(state)
         return
-    runs_as, schedule = find_timed(jobid, job)
+    _, schedule, times = find_times(bike.store, bike.settings, jobid, job, span.number)
     zone = schedule.timezone or span.zone
     remark = make_remark(job.get("blackouts", []), Clock(span.now, zone), limits)
     if isinstance(schedule, After):
@@ -91,10 +91,8 @@ def _print_job(bike: "Redbike", jobid: str, job: Mapping[str, Any], config: Conf
     own = parse_stored(job["schedule"])
     for line in filter(None, ((own if own.is_for_hosts else schedule).explain(span.zone), state)):
         print(line)
-    if "paused" in job or runs_as != jobid:
-        schedule = foresee_paused(bike.store, bike.settings, runs_as, schedule, span.number)
-    if not (state and schedule.is_immediate):
-        _print_runs(schedule, span, zone, job["next_run"], *describe_left(schedule, remark, Clock(span.now, zone)))
+    if not (state and times.is_immediate):
+        _print_runs(times, span, zone, job["next_run"], *describe_left(times, remark, Clock(span.now, zone)))
 
 
 def _print_runs(
@@ -107,7 +105,8 @@ def _print_runs(
     lines = list(list_runs(schedule, span.start, span.now, span.number, zone, stored, *shown))
     for line in lines:
         print(line)
-    if len(lines) < span.number and not schedule.is_immediate:
+    # The words for a schedule that is due at once have said that it runs once.
+    if len(lines) < span.number and (not schedule.is_immediate or (stored is not None and not lines)):
         complain("no further runs")
 
 

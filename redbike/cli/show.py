@@ -23,7 +23,8 @@ from redbike.facade.redbike import Redbike
 from redbike.queries.blackouts import describe_details, make_remark
 from redbike.queries.closed import read_limits
 from redbike.queries.hosts import describe_host, find_timed
-from redbike.queries.paused import describe_left, foresee_paused
+from redbike.queries.next_runs import find_times
+from redbike.queries.paused import describe_left
 from redbike.queries.place import describe_job
 from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.kinds import Schedule
@@ -108,15 +109,13 @@ def print_job(bike: Redbike, jobid: str, job: Job) -> None:
 
 
 def _print_coming(bike: Redbike, jobid: str, job: Job, clock: Clock, limits: Sequence[QueueLimits]) -> None:
-    runs_as, schedule = find_timed(jobid, job)
+    _, schedule, times = find_times(bike.store, bike.settings, jobid, job, COMING)
     zone = schedule.timezone or clock.zone
-    if "paused" in job or runs_as != jobid:
-        schedule = foresee_paused(bike.store, bike.settings, runs_as, schedule, COMING)
-    if schedule.never_runs or schedule.is_immediate or schedule.is_for_hosts:
+    if times.never_runs or times.is_immediate or times.is_for_hosts:
         return
     remark = make_remark(job.get("blackouts", ()), Clock(clock.now, zone), limits)
-    more = describe_left(schedule, remark, Clock(clock.now, zone))
-    runs = list_runs(schedule, clock.now, clock.now, COMING, zone, job["next_run"], *more)
+    more = describe_left(times, remark, Clock(clock.now, zone))
+    runs = list_runs(times, clock.now, clock.now, COMING, zone, job["next_run"], *more)
     _print_section(f"Next runs ({_name_zones(zone)})", runs)
 
 

@@ -108,8 +108,10 @@ def foresee_paused(store: Store, settings: Settings, jobid: str, schedule: Sched
     `number` instants are needed. Pauses of its queue, and of everything, do not count, nor do parents of a follower,
     nor hosts.
     """
+    if schedule.is_awaiting or schedule.is_for_hosts:
+        return schedule
     [state] = store.questions.inspect([jobid])
-    if state.pause is None or schedule.is_awaiting or schedule.is_for_hosts:
+    if state.pause is None:
         return schedule
     course = follow_paused(state, settings, most=min(number, MOST_LEFT))
     if course.is_continuous:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -44,6 +45,21 @@ class Clock(NamedTuple):
         return f"{self.format(moment)} {self.zone}"
 
 
+def list_due(schedule: Schedule, after: float, now: float, stored: float | None = None) -> Iterator[float]:
+    """Yield the due times of a schedule strictly after `after` (epoch seconds).
+
+    `stored` is the due time of an existing job. It comes first, as a retry or a pause may have changed it; one that is
+    due as soon as it is set has no other.
+    """
+    due = None if schedule.is_immediate else schedule.next(after)
+    if stored is not None and (after <= now or stored > after):
+        due = stored
+    while due is not None:
+        yield due
+        # As after a run: the first due time that is after the last one and after now.
+        due = None if schedule.is_immediate else schedule.next(due if stored is None else max(due, now))
+
+
 def list_runs(
     schedule: Schedule,
     after: float,
@@ -54,20 +70,13 @@ def list_runs(
     remark: Callable[[float], str] = lambda due: "",
     find_shown: Callable[[float], float] = lambda due: due,
 ) -> Iterator[str]:
-    """Yield up to `count` lines: one for each due time strictly after `after` (epoch seconds). `zone` is an IANA zone.
+    """Yield up to `count` lines: one for each due time, see `list_due`. `zone` is an IANA zone.
 
-    `stored` is the due time of an existing job. It comes first, as a retry or a pause may have changed it. `remark` is
-    what stands behind a due time; `find_shown` returns the instant that is shown for one.
+    `remark` is what stands behind a due time; `find_shown` returns the instant that is shown for one.
     """
-    due = now if schedule.is_immediate else schedule.next(after)
-    if stored is not None and (after <= now or stored > after):
-        due = stored
-    for _ in range(1 if schedule.is_immediate else count):
-        if due is None:
-            return
+    is_now = schedule.is_immediate and stored is None
+    for due in islice(iter([now]) if is_now else list_due(schedule, after, now, stored), count):
         yield f"{_format_run(find_shown(due), now, zone)}{remark(due)}"
-        # As after a run: the first due time that is after the last one and after now.
-        due = schedule.next(due if stored is None else max(due, now))
 
 
 def _format_run(due: float, now: float, zone: str) -> str:

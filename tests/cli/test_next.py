@@ -57,6 +57,8 @@ def test_next_of_a_stored_job(shell, bike):
     assert bike.work_one() == "job:A"
     _, first = shell.read("next", "job:A").splitlines()
     assert utc(bike.tell("job:A")["next_run"])[:16] in first
+    behind = shell.run("next", "job:A", "--after=+1d")
+    assert (len(behind.stdout.splitlines()), behind.stderr.splitlines()[1:]) == (1, ["redbike: no further runs"])
 
 
 @pytest.mark.parametrize(

@@ -285,12 +285,27 @@ def test_what_is_due_later_is_next_also_of_a_schedule_without_times(client, pref
     assert {bike.work_one(), bike.work_one()} == {"again:A", "goes-on:A"}
     assert list_next(bike, "fresh:A") == []
     for jobid in ("again:A", "goes-on:A"):
-        assert list_next(bike, jobid, 1) == [bike.tell(jobid)["next_run"]], jobid
+        assert list_next(bike, jobid) == [bike.tell(jobid)["next_run"]], jobid
         bike.pause(jobid)
         assert list_next(bike, jobid) == [], jobid
         bike.resume(jobid)
         bike.pause(jobid, until=4102444800)
         assert list_next(bike, jobid) == [4102444800], jobid
+
+
+def test_nothing_that_is_past_is_next_also_of_a_job_that_waits(bike, api):
+    bike.set("job:A", "EVERY:1h@0")
+    due = list_next(bike, "job:A")
+    bike.run("job:A")
+    assert api.ask("GET", "/jobs/job:A/next?count=3&after=2001-01-01T00:00:00Z")[1]["items"] == due
+
+
+def test_a_one_off_that_somebody_runs_before_its_time_is_still_to_come(bike):
+    bike.set("once:A", "AT:4102444800")
+    bike.run("once:A")
+    assert list_next(bike, "once:A") == [4102444800]
+    work(bike)
+    assert bike.tell("once:A")["next_run"] == 4102444800
 
 
 def test_of_very_many_runs_that_a_pause_leaves_only_some_are_computed(bike):

@@ -247,15 +247,6 @@ def list_due_times(family: Family, state: JobState) -> Schedule:
     return job.known if job and job.known else NEVER
 
 
-def foresee_follower(store: Store, state: JobState) -> Schedule:
-    """Return when a follower is due by its parents, which are read; `NEVER` if one of them runs all the time."""
-    family = Family(store, presumes_success=False)
-    family.add([state])
-    family.read_parents([state.jobid])
-    times = list_due_times(family, state)
-    return NEVER if times.allows_pause else times
-
-
 def list_coming_followers(
     store: Store,
     jobids: Sequence[str],

@@ -1,6 +1,6 @@
 """The verbs of the API for one job: tell, set, unset, run, cancel, pause, resume, and when and why it runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -13,23 +13,17 @@ from redbike.control.operator import check_after, check_reason, check_until
 from redbike.control.options import change_options
 from redbike.control.setter import Setter, read_since
 from redbike.errors import BadConfig, NoSuchJob, ServerError
-from redbike.loop.occurrences import JUST_BEFORE
 from redbike.loop.requests import GROUP_OF
 from redbike.queries.blackouts import make_remark
 from redbike.queries.closed import read_limits
-from redbike.queries.following.family import foresee_follower
-from redbike.queries.following.held import find_due
 from redbike.queries.following.remarks import describe_unknown
-from redbike.queries.hosts import find_timed
-from redbike.queries.paused import find_queued, foresee_paused
+from redbike.queries.next_runs import list_next_due
 from redbike.queries.place import describe_job
 from redbike.queries.why.past import Reasons
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule, Stop
-from redbike.schedule.moments import END_OF_TIME
-from redbike.schedule.parser import parse
+from redbike.schedule.parser import is_follower, parse
 from redbike.store.enums import Event
-from redbike.store.every_host import is_base
 from redbike.store.patterns import Steered
 from redbike.store.store import Store
 from redbike.text.group_names import name_parent
@@ -224,32 +218,13 @@ def list_next(call: Call) -> Answer:
     return Answer({"jobid": jobid, "items": found, **({"held": held} if held else {})})
 
 
-def _list_due(call: Call, jobid: str, job: Mapping[str, Any], after: float | None, count: int) -> Iterator[float]:
-    """Yield when a job that goes on is due from now on, or after then; `count` instants are needed."""
-    bike, now = call.site.bike, call.clock.now
-    runs_as, schedule = find_timed(jobid, job)
-    if is_base(jobid) and runs_as == jobid:
-        return
-    if schedule.is_awaiting and call.list_hidden([jobid]):
+def _list_due(call: Call, jobid: str, job: Mapping[str, Any], after: float | None, count: int) -> Iterable[float]:
+    """Return when a job that goes on is due from now on, or after then; `count` instants are needed."""
+    bike, stored = call.site.bike, job["next_run"]
+    if is_follower(job["schedule"]) and call.list_hidden([jobid]):
         # Its own due time, which it has by now, is all that may be told.
-        stored = job["next_run"]
-        yield from [stored] if stored is not None and (after is None or stored > after) else []
-        return
-    if schedule.is_awaiting:
-        [state] = bike.store.questions.inspect([jobid])
-        # What is due already is there at the very instant at which its parents were read.
-        start = state.now - JUST_BEFORE if after is None or after <= now else after
-        yield from (find_due(state, each) for each in foresee_follower(bike.store, state).list_due(start, END_OF_TIME))
-        return
-    if "paused" in job or runs_as != jobid:
-        schedule = foresee_paused(bike.store, bike.settings, runs_as, schedule, count)
-    stored = job["next_run"]
-    due = schedule.next(now if after is None else after)
-    if stored is not None and (after is None or after <= now or stored > after):
-        due = stored
-    while due is not None and (stored is not None or not schedule.is_immediate):
-        yield find_queued(schedule, due)
-        due = schedule.next(max(due, now))
+        return [stored] if stored is not None and (after is None or stored > after) else []
+    return list_next_due(bike.store, bike.settings, jobid, job, call.clock.now, count, after)
 
 
 def explain_job(call: Call) -> Answer:

@@ -1,6 +1,6 @@
 """One job: what it is, why it does not run now, what is to come, and how it went."""
 
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -9,20 +9,17 @@ from starlette.responses import Response
 from redbike.config.options import find_backfill, parse_options, show_options
 from redbike.config.parameters import OPTIONS, SETTINGS
 from redbike.errors import NoSuchJob
-from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.blackouts import describe_details, list_details, make_remark
 from redbike.queries.closed import read_limits
-from redbike.queries.following.family import Family, list_due_times
-from redbike.queries.following.held import find_due
+from redbike.queries.following.family import Family
 from redbike.queries.following.remarks import remark_parents
 from redbike.queries.following.tree import MOST_LINES, look_around
-from redbike.queries.hosts import describe_host, find_timed, list_hosts
-from redbike.queries.paused import find_queued, foresee_paused
-from redbike.queries.place import has_ended
+from redbike.queries.hosts import describe_host, find_next, list_hosts
+from redbike.queries.next_runs import list_next_due
+from redbike.queries.place import describe_job, has_ended
 from redbike.queries.unusual import measure_durations
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.parser import is_follower
 from redbike.store.backfill import describe_backfill
 from redbike.store.enums import Event
@@ -92,7 +89,7 @@ def show_job(site: Site, request: Request) -> Response:
         **_read_blackouts(site, state, clock, zone, family),
         **kin,
         **_read_past(site, state, clock),
-        coming=_list_coming(site, *_find_timed(site, state, schedule, hosts), clock, family),
+        coming=_list_coming(site, state, schedule, hosts, clock, family),
     )
 
 
@@ -160,49 +157,21 @@ def _read_past(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
     }
 
 
-def _find_timed(
-    site: Site, state: JobState, schedule: Schedule | None, hosts: list[HostDetails]
-) -> tuple[JobState, Schedule | None]:
-    """Return as which job one runs next, and its schedule: of one for every host, that which is due first there.
-
-    The schedule is None if that has nothing to run on any host.
-    """
-    if schedule is None or not is_base(state.jobid):
-        return state, schedule
-    runs_as, timed = find_timed(state.jobid, {**state.to_dict(), "hosts": hosts})
-    return (state, None) if runs_as == state.jobid else (site.bike.store.questions.inspect([runs_as])[0], timed)
-
-
-def _list_coming(site: Site, state: JobState, schedule: Schedule | None, clock: Clock, family: Family) -> list[float]:
-    """Return the next instants at which a job runs."""
-    if schedule is None or schedule.never_runs:
+def _list_coming(
+    site: Site, state: JobState, schedule: Schedule | None, hosts: list[HostDetails], clock: Clock, family: Family
+) -> list[float]:
+    """Return the next instants at which a job runs, without a due time of its own that is over."""
+    job: dict[str, Any] = {**state.to_dict()}
+    goes_on = is_base(state.jobid) or describe_job(job, clock)[1]  # on a host it may, though it is paused itself
+    if schedule is None or not goes_on:
         return []
-    if state.pause and state.pause.until is None:
-        return []
-    is_dead = state.timeline is None and not (state.waiting or state.run or state.pause)
-    if is_dead:
-        return []
-    if schedule.is_awaiting:
-        return _list_parent_times(state, family)
-    due = [state.due] if state.due is not None and state.due > clock.now else []
-    if schedule.is_immediate and not state.pause:  # it is tried again, or its worker has asked for a pause
-        return due
-    if state.pause:
-        times = foresee_paused(site.bike.store, site.bike.settings, state.jobid, schedule, COMING)
-        return [find_queued(times, each) for each in islice(times.list_due(clock.now, END_OF_TIME), COMING)]
-    if schedule.runs_once:
-        return due
-    following = schedule.list_due(due[0] if due else clock.now, END_OF_TIME)
-    return list(islice(chain(due, following), COMING))
-
-
-def _list_parent_times(state: JobState, family: Family) -> list[float]:
-    """Return the next due times of the parents of a follower; none if one of them runs all the time."""
-    mine = family.states.get(state.jobid) or state  # as of the instant at which the family was read
-    times = list_due_times(family, mine)
-    if times.allows_pause:
-        return []
-    return [find_due(mine, each) for each in islice(times.list_due(mine.now - JUST_BEFORE, END_OF_TIME), COMING)]
+    if is_base(state.jobid):
+        job |= {"hosts": hosts, "next_run": find_next(hosts)}
+    if job["next_run"] is not None and job["next_run"] <= clock.now:
+        job["next_run"] = None
+    bike = site.bike
+    due = list_next_due(bike.store, bike.settings, state.jobid, job, clock.now, COMING, family=family)
+    return list(islice(due, COMING))
 
 
 def _list_options(site: Site, state: JobState) -> list[OptionRow]:
