@@ -13,6 +13,7 @@ from redbike.queries.following.words import describe_group, describe_place, expl
 from redbike.schedule.after import After
 from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.kinds import Schedule
+from redbike.store.inspected import JobState
 from redbike.store.sharded.missing import list_missing
 from redbike.store.store import Store
 from redbike.text.group_names import is_group, name_parent
@@ -39,11 +40,16 @@ def list_parent_times(
         said, schedule = explain_follower(family, state, clock), list_due_times(family, state)
     if note := _explain_lack(family, schedule, clock):
         return _show(said), note, []
-    start = start - JUST_BEFORE if start <= clock.now else start
     remark_all = remark_parents(family, [jobid] if state else after.parents, clock, remark)
-    shown = partial(find_due, state)
-    lines = list_runs(schedule, start, clock.now, count, zone, None, lambda due: _show(remark_all(due)), shown)
-    return _show(said), "", list(lines)
+    return _show(said), "", list(_list_lines(schedule, state, clock, start, count, remark_all))
+
+
+def _list_lines(
+    schedule: Schedule, state: JobState | None, clock: Clock, start: float, count: int, remark: Callable[[float], str]
+) -> Iterator[str]:
+    """Yield up to `count` due times of parents after `start`, and what is due already if that is now, as lines."""
+    start, shown = start - JUST_BEFORE if start <= clock.now else start, partial(find_due, state)
+    return list_runs(schedule, start, clock.now, count, clock.zone, None, lambda due: _show(remark(due)), shown)
 
 
 def _explain_lack(family: Family, schedule: Schedule, clock: Clock) -> str:
@@ -68,15 +74,14 @@ class Kin:
         self.after = find_after(state.schedule) if state else None
         self._state = state
 
-    def list_times(self, count: int, stored: float | None, remark: Callable[[float], str]) -> Iterable[str]:
+    def list_times(self, count: int, remark: Callable[[float], str]) -> Iterable[str]:
         """Return the due times of its parents as lines, or one that says why they cannot be listed."""
         assert self._state
         schedule = list_due_times(self._family, self._state)
         if lack := _explain_lack(self._family, schedule, self._clock):
             return [lack]
-        now, zone, shown = self._clock.now, self._clock.zone, partial(find_due, self._state)
         remark_all = remark_parents(self._family, [self._jobid], self._clock, remark)
-        return list_runs(schedule, now, now, count, zone, stored, lambda due: _show(remark_all(due)), shown)
+        return _list_lines(schedule, self._state, self._clock, self._clock.now, count, remark_all)
 
     def explain(self, place: str) -> str:
         """Return for what it waits, or its `place` if it does not wait for its parents."""

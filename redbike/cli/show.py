@@ -93,7 +93,7 @@ def print_job(bike: Redbike, jobid: str, job: Job) -> None:
         print(f"  {name:<{max(map(len, facts))}}  {value}")
     if kin and kin.after and goes_on:
         remark = make_remark(job.get("blackouts", ()), clock, limits)
-        times = kin.list_times(COMING, job["next_run"], remark)
+        times = kin.list_times(COMING, remark)
         _print_section(f"Due times of its parents ({_name_zones(clock.zone)})", times)
     elif schedule and goes_on:
         _print_coming(bike, jobid, job, clock, limits)

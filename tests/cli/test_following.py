@@ -1,6 +1,7 @@
 """What the command line tells of jobs that follow others, and of groups. What words there are: tests/queries."""
 
 import json
+import time
 
 import pytest
 
@@ -62,6 +63,17 @@ def test_show_has_what_a_job_is_after_and_what_follows_it(bike, shell):
     assert tree[2:] == ["    then alarm:A if it fails", "    then report:A in any case"]
     assert "Next runs (UTC)" in shell.run("show", "extract:A").stdout
     assert not {"follow", "after"} & {*shell.run("show", "two:A").stdout.split()}
+
+
+def test_next_and_show_list_what_is_due_already_once(bike, shell):
+    """No dispatcher has moved it to its queue yet."""
+    bike.run("extract:A")
+    assert bike.work_one() == "extract:A"
+    due = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(bike.tell("load:A")["next_run"]))
+    for command in ("next", "show"):
+        lines = [line for line in shell.run(command, "load:A").stdout.splitlines() if "+00:00  " in line]
+        assert lines[0].strip()[:19] == due
+        assert [line.split("T")[1][:8] for line in lines[1:]] == ["03:00:00"] * 4
 
 
 def test_data_and_lists_have_no_due_time_and_name_who_follows(bike, shell):
