@@ -44,19 +44,19 @@ def _describe_clock(hours: Sequence[int], minutes: Sequence[int], seconds: Seque
     if len(hours) * len(minutes) * len(seconds) <= MAX_LISTED:
         times = (format_time(hour, minute, second) for hour in hours for minute in minutes for second in seconds)
         return f"At {join_words(times)}"
-    often = _describe_often(minutes, 60, "minute", "of the hour")
+    often = _describe_often(minutes, "minute", "of the hour")
     if seconds != [0]:
-        by_second = _describe_often(seconds, 60, "second", "of the minute")
+        by_second = _describe_often(seconds, "second", "of the minute")
         often = by_second if len(minutes) == 60 else f"{by_second} {_describe_minutes(minutes)}"
     if len(hours) == 24:
         return _capitalize(often if len(minutes) > 1 or seconds != [0] else _describe_hourly(minutes[0]))
     return _capitalize(f"{often} {_describe_hours(hours)}")
 
 
-def _describe_often(values: Sequence[int], size: int, unit: str, of: str) -> str:
-    if len(values) == size:
+def _describe_often(values: Sequence[int], unit: str, of: str) -> str:
+    if len(values) == 60:
         return f"every {unit}"
-    step = _find_step(values, size)
+    step = _find_step(values, 60)
     if step:
         return f"every {step} {unit}s"
     return f"at {unit} {_join_runs(values)} {of}" if len(values) == 1 else f"at {unit}s {_join_runs(values)} {of}"

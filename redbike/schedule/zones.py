@@ -45,14 +45,13 @@ class Zone:
     two changes are at least four days apart, and since 1970 at least seven days.
     """
 
-    _BLOCK = 1 << 22  # seconds: 48 days and a half
     _STEPS = (1 << 18, 1 << 19)  # 3 days, and 6 since 1970
     _MARGIN = 1 << 18  # seconds; a block begins this much earlier, so that it also has a change shortly before it
     _MAX_BLOCKS = 4096
 
     def __init__(self, name: str) -> None:
         self.info = load_zone_info(name)
-        self._blocks: dict[int, tuple[Segment, ...]] = {}
+        self._blocks: dict[int, tuple[Segment, ...]] = {}  # each of 1 << 22 seconds: 48 days and a half
 
     def __call__(self, instant: int) -> Segment:
         """Return the segment that contains `instant`."""

@@ -66,10 +66,10 @@ class Links(Part):
             start = f"{MARK * 2}{name}\v"
         return shards
 
-    def read_mail(self, shard: int, most: int = MESSAGES) -> list[Message]:
+    def read_mail(self, shard: int) -> list[Message]:
         """Return the first messages to a shard; none if there are none."""
         head = f"{MARK * 2}{_name(shard)}"
-        found = self._read_mail(f"{head}\n", f"{head}\v", most)
+        found = self._read_mail(f"{head}\n", f"{head}\v", MESSAGES)
         matches = (_MESSAGE.fullmatch(each.partition("\n")[2]) for each in found)
         return [Message(*match.groups()) for match in matches if match]
 

@@ -75,15 +75,15 @@ def by_job(get_jobid: Callable[[Any], str] = same) -> Route:
     return route
 
 
-def by_jobs(get_jobid: Callable[[Any], str] = same, place: int = 0) -> Route:
+def by_jobs(get_jobid: Callable[[Any], str] = same) -> Route:
     """Ask the shards of several jobs; return an answer for each, in their order."""
 
     def route(shards: Shards, ask: Ask, given: Given, named: Named) -> list[Any]:
-        items = list(given[place])
+        items = list(given[0])
         answers: list[Any] = [None] * len(items)
         for shard, places in shards.group(items, get_jobid).items():
             own = [items[each] for each in places]
-            found = ask(shards[shard])(*given[:place], own, *given[place + 1 :], **named)
+            found = ask(shards[shard])(own, *given[1:], **named)
             for each, answer in zip(places, found, strict=True):
                 answers[each] = answer
         return answers

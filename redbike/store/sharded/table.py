@@ -39,12 +39,10 @@ def _second(find: Any) -> Route:
     return lambda shards, ask, given, named: ask(shards.of(find(given)))(*given, **named)
 
 
-def _either(place: int, of_jobs: Route, of_all: Route) -> Route:
-    """Ask by `of_jobs` if jobs are given at this place, else by `of_all`."""
-    return lambda shards, ask, given, named: (
-        of_jobs(shards, ask, given, named)
-        if len(given) > place and given[place] is not None
-        else of_all(shards, ask, given, named)
+def _either(of_jobs: Route, of_all: Route) -> Route:
+    """Ask by `of_jobs` if the first argument has jobs, else by `of_all`."""
+    return lambda shards, ask, given, named: (of_jobs if given and given[0] is not None else of_all)(
+        shards, ask, given, named
     )
 
 
@@ -192,7 +190,7 @@ TABLE: dict[str, dict[str, Route]] = {
         "list_runs": streamed("jobids", 0, _OF),
         "list_since": paging.list_since,
         "count_jobs": everywhere(add),
-        "read_newest": _either(0, _UNION, everywhere(union)),
+        "read_newest": _either(_UNION, everywhere(union)),
         "count_hour": everywhere(merging.join_counts),
     },
     "counts": {"read": everywhere(add)},
