@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from itertools import chain
+from itertools import chain, islice
 from typing import IO
 
 from redbike.cli.arguments import Arguments, parse_time, prepare_time
@@ -14,6 +14,7 @@ from redbike.cli.bike import open_bike
 from redbike.cli.messages import BAD, DONE, complain, open_progress
 from redbike.cli.rows import print_rows, show_with
 from redbike.config.file import Config
+from redbike.control.remarks import describe_owner
 from redbike.control.sync.changes import Change, describe_counts
 from redbike.errors import BadConfig, RedbikeError
 from redbike.facade.redbike import Redbike
@@ -25,7 +26,7 @@ from redbike.worker.loader import quote_spec
 
 SHOWN = 50  # changes of a kind on a terminal
 NOTES = "notes"  # lines that say why no job was removed
-MOST_OWNERS = 5  # groups of which is said what was taken over
+MOST_OWNERS = 5  # groups of which is said what was taken over, or changed
 FIELDS = ("difference", "jobid", "detail")
 
 
@@ -39,6 +40,7 @@ def load_jobs(arguments: Arguments, config: Config) -> int:
     # A reader that goes away, such as head, must not end it half-way.
     streams.forgive_output()
     counts: Counter[str] = Counter()
+    owners: dict[str, tuple[str, int]] = {}
     group, dry_run = arguments["--group"], arguments["--dry-run"]
     chosen: list[tuple[list[Change], int]] = []
     with open_progress(in_bytes=True) as report:
@@ -48,7 +50,7 @@ def load_jobs(arguments: Arguments, config: Config) -> int:
         )  # fmt: skip
         try:
             with closing(changes):
-                differences = _list_differences(changes, name, counts)
+                differences = _list_differences(_note_owners(changes, owners), name, counts)
                 print_rows(arguments, differences, FIELDS, lambda rows: chosen.append(choose_first(rows)), False)
         except KeyboardInterrupt:
             if counts:
@@ -57,6 +59,8 @@ def load_jobs(arguments: Arguments, config: Config) -> int:
     for first, number in chosen:
         if first:
             show_with("show_changes", number)(first)
+    for owner, (jobid, number) in islice(owners.items(), MOST_OWNERS):
+        complain(f"{name}: {describe_owner(jobid, owner, number - 1)}")
     status = _conclude(name, counts, "; nothing was changed" if dry_run else "")
     if loss := streams.find_loss():
         raise RedbikeError(loss)
@@ -125,6 +129,15 @@ def _list_differences(changes: Iterable[Change], name: str, counts: Counter[str]
             complain(f"{name} line {change.line}: {f'{change.jobid!r}: ' if change.jobid else ''}{change.error}")
         elif change.difference != Difference.UNCHANGED:
             yield change
+
+
+def _note_owners(changes: Iterable[Change], owners: dict[str, tuple[str, int]]) -> Iterator[Change]:
+    """Yield `changes`; note of which groups the jobs are, each with its first job that is changed, and how many are."""
+    for change in changes:
+        if owner := change.row_of:
+            jobid, number = owners.get(owner, (change.jobid, 0))
+            owners[owner] = jobid, number + 1
+        yield change
 
 
 def choose_first(changes: Iterable[Change]) -> tuple[list[Change], int]:

@@ -36,8 +36,10 @@ def log_waiting(store: Store, group: str, unset: Mapping[str, Sequence[str]], se
             log.warning("%s", describe_waiting(jobid, waiting))
 
 
-def describe_owner(jobid: str, group: str) -> str:
-    """Return that a job which is changed by hand is the row of a file, or of a program."""
+def describe_owner(jobid: str, group: str, more: int = 0) -> str:
+    """Return that a job which is changed by hand, and so many more, are rows of a file, or of a program."""
+    if more:
+        return f"{jobid} and {more:,} more are rows of {group}: the next load of the group sets them again"
     return f"{jobid} is a row of {group}: the next load of the group sets it again, so change the row, too"
 
 

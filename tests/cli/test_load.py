@@ -123,3 +123,20 @@ def test_what_is_pruned_and_taken_over_is_refused_in_one_line_unless_that_is_mea
     assert (done.returncode, done.stdout) == (2, "removed,a:A,EVERY:2h@0\n")
     done = shell.run("load", "jobs.csv", "--group=y", "--prune-all")
     assert (done.returncode, done.stdout) == (0, "removed,a:A,EVERY:2h@0\n")
+
+
+def test_rows_of_no_file_that_change_those_of_one_say_so(shell):
+    write(shell, f"a:A,{HOURLY}", f"b:A,{HOURLY}", f"c:A,{HOURLY}")
+    assert shell.run("load", "jobs.csv").returncode == 0
+    path, daily = shell.folder / "jobs.csv", "EVERY:1d@0"
+    again = "the next load of the group sets"
+    both = f"redbike: standard input: b:A and 1 more are rows of {path}: {again} them again\n"
+    rows = f"a:A,{HOURLY}\nb:A,{daily}\nc:A,{daily}\nnew:A,{daily}\n"
+    summary = "redbike: standard input: 1 added, 2 changed, 1 unchanged"
+    assert shell.run("load", "-", "--dry-run", input=rows).stderr == f"{both}{summary}; nothing was changed\n"
+    assert shell.run("load", "-", input=rows).stderr == f"{both}{summary}\n"
+    done = shell.run("load", "-", input=f"a:A,{daily}\n")
+    one = f"redbike: standard input: a:A is a row of {path}: {again} it again, so change the row, too\n"
+    assert (done.returncode, done.stderr) == (0, f"{one}redbike: standard input: 1 changed\n")
+    # A backup is restored: all are rows of the file still.
+    assert shell.run("load", "jobs.csv").stderr == "redbike: jobs.csv: 3 changed\n"

@@ -53,6 +53,7 @@ class Change(NamedTuple):
     line: int = 0  #: of its row in the file, or the number of its pair, from 1; 0 for a job that was removed
     error: ValueError | None = None  #: why its row was refused
     taken_from: str = ""  #: the group of which it was a row before, if that is another one
+    row_of: str = ""  #: the group of which it stays a row, if it was changed by rows of no group
 
     @property
     def is_note(self) -> bool:
@@ -186,7 +187,8 @@ def compare(
     if blackout:
         parts.append(f"paused {describe_blackout(blackout)}")
     difference = Difference.CHANGED if parts else Difference.UNCHANGED
-    change = Change(difference, row.jobid, "; ".join(parts), row.line, taken_from=taken_from)
+    row_of = owner if wish.group is None and parts else ""
+    change = Change(difference, row.jobid, "; ".join(parts), row.line, taken_from=taken_from, row_of=row_of)
     return Comparison(change, schedule, is_kept, is_set, pause, blackout)
 
 
