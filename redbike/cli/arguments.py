@@ -33,15 +33,18 @@ def check_words(arguments: Arguments) -> None:
     check_reason(arguments.get("--reason") or "")
 
 
-def prepare_time(text: str | None, config: Config, zone: str | None = None) -> None:
+def prepare_time(text: str | None, config: Config, zone: str | None = None, looks_back: bool = False) -> float | None:
     """Refuse what `parse_time` refuses, before anything is opened; that loads what it needs, too.
 
-    A worker class that is loaded may hide dateutil. Raise `BadSchedule` or `BadConfig`.
+    A worker class that is loaded may hide dateutil. Return the instant by the clock of this host. Raise `BadSchedule`
+    or `BadConfig`.
     """
-    if text is not None:
-        from redbike.schedule.times import read_time
+    if text is None:
+        return None
+    from redbike.schedule.times import read_time
 
-        read_time(text, time.time(), config.settings.timezone if zone is None else check_zone(zone), False)
+    local = config.settings.timezone if zone is None else check_zone(zone)
+    return read_time(text, time.time(), local, looks_back).instant
 
 
 def parse_time(

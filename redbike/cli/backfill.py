@@ -1,16 +1,17 @@
 """Run the command backfill: the occurrences of a job that are past, beside its schedule."""
 
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 from types import SimpleNamespace
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time, prepare_time
-from redbike.cli.bike import note_pauses, open_bike
+from redbike.cli.bike import find_embedded_server, note_pauses, open_bike
 from redbike.cli.messages import complain
 from redbike.cli.rows import print_rows
 from redbike.config.file import Config
-from redbike.control.backfilling import MOST_AT_ONCE, Backfill
+from redbike.control.backfilling import MOST_AT_ONCE, Backfill, check_range
 from redbike.errors import BadConfig, RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.queries.closed import list_paused
@@ -28,10 +29,11 @@ def backfill_job(arguments: Arguments, config: Config) -> None:
     at_once, is_dry = parse_count(arguments, "--at-once", most=MOST_AT_ONCE), bool(arguments["--dry-run"])
     alone = bool(arguments["--alone"])
     texts = arguments["--from"], arguments["--to"]
-    for text in texts:
-        prepare_time(text, config)
-    if None in texts:
+    start, end = (prepare_time(text, config, looks_back=True) for text in texts)
+    if start is None or end is None:
         raise BadConfig("no range: --from and --to are needed")
+    if find_embedded_server(config):  # whose clock is that of this host
+        check_range(start, end, time.time(), at_once, config.settings.timezone)
     bike = open_bike(config, needs_queues=True)
     read_clock = bike.store.timeline.read_clock
     start, end = (parse_time(text, config, looks_back=True, read_clock=read_clock) for text in texts)

@@ -2,15 +2,16 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from redbike.cli.arguments import Arguments, parse_time, prepare_time
-from redbike.cli.bike import note_pauses, open_bike
+from redbike.cli.bike import find_embedded_server, note_pauses, open_bike
 from redbike.cli.messages import complain
 from redbike.commands.shell import SHELL, make_record
 from redbike.config.file import Config
-from redbike.config.options import MAX_DATA
+from redbike.config.options import MAX_DATA, format_data
 from redbike.control.operator import name_operator
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig, RedbikeError
@@ -25,15 +26,19 @@ def run_at(arguments: Arguments, config: Config) -> None:
     """Run a command, or a script of standard input, at a time."""
     _check_dashes(arguments)
     text = arguments["<TIME>"]
-    prepare_time(text, config)
 
-    def find_instant(now: float) -> float:
-        instant = parse_time(text, config, read_clock=lambda: now)
+    def check(instant: float | None, now: float) -> float:
         assert instant is not None
         if instant < int(now):
             raise BadConfig(f"bad time {text!r:.80}: {Clock(instant, config.settings.timezone).name(instant)} is past")
         return instant
 
+    def find_instant(now: float) -> float:
+        return check(parse_time(text, config, read_clock=lambda: now), now)
+
+    planned = prepare_time(text, config)
+    if find_embedded_server(config):  # whose clock is that of this host
+        check(planned, time.time())
     _set(arguments, config, find_instant)
 
 
@@ -58,6 +63,7 @@ def _set(arguments: Arguments, config: Config, find_instant: Callable[[float], f
     umask = os.umask(0)
     os.umask(umask)
     record = make_record(_read_words(arguments), os.getcwd(), os.environ, umask)
+    format_data(record)  # refuses what is too long, before anything is opened
     bike = open_bike(config, sets_jobs=True)
     now = bike.store.timeline.read_clock()
     instant = find_instant(now) if find_instant else now

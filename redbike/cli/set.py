@@ -17,18 +17,20 @@ from redbike.control.remarks import describe_owner
 from redbike.errors import NoSuchJob, RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.loop.host_jobs import check_unset
+from redbike.loop.requests import parse_to_set
 from redbike.schedule.parser import parse
-from redbike.store.names import check_jobid
 from redbike.store.patterns import Steered, expand
+from redbike.store.shell import check_own_jobid
 
 
 def set_job(arguments: Arguments, config: Config) -> None:
     """Set a job; print a message if its schedule has no run left."""
     jobid, schedule, tz = arguments["<JOBID>"], arguments["<SCHEDULE>"], arguments["--tz"]
-    check_jobid(jobid)
+    check_own_jobid(jobid)
     now, zone = time.time(), config.settings.timezone if tz is None else check_zone(tz)
     schedule = exclude_days(schedule, find_holidays(arguments["--except"], now), zone, jobid, now)
     parsed = parse(schedule, zone, jobid, now)
+    parse_to_set(schedule, zone, jobid, now, config.settings)  # refuses what no job, or no base, can have
     check_after(arguments["--after"], parsed, "--after")
     prepare_time(arguments["--after"], config, tz)
     flags = read_flags(arguments)

@@ -1,18 +1,19 @@
 """Run the commands that steer jobs and queues which exist: run, cancel, pause, resume, limit."""
 
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from redbike.cli.arguments import Arguments, parse_time, prepare_time
 from redbike.cli.asked import AskedRuns, print_ends
-from redbike.cli.bike import note_pauses, open_bike
+from redbike.cli.bike import find_embedded_server, note_pauses, open_bike
 from redbike.cli.messages import DONE, FAILED, complain
 from redbike.config.file import Config
 from redbike.config.labels import read_filter
 from redbike.config.limits import NO_LIMIT, Limit, Limits, read_limit
 from redbike.control import jobs
-from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
+from redbike.control.blackouts import check_blackout, check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import find_failed, find_tries
 from redbike.control.operator import check_reason, check_until, name_operator
 from redbike.control.queues import is_unused
@@ -22,6 +23,7 @@ from redbike.loop.host_jobs import say_nowhere
 from redbike.queries.blackouts import describe_next
 from redbike.schedule.clock import Clock
 from redbike.store.enums import Event
+from redbike.store.names import check_queue_name
 from redbike.store.patterns import Steered, expand, is_pattern
 from redbike.store.store import Store
 from redbike.text.printable import name_number
@@ -103,10 +105,13 @@ def cancel_jobs(arguments: Arguments, config: Config) -> None:
 
 def pause(arguments: Arguments, config: Config) -> None:
     """Pause jobs, a queue, or everything, until somebody resumes it, or again and again."""
-    if arguments["--every"] is not None or arguments["--for"] is not None:
-        return _set_blackout(open_bike(config, needs_queues=True), arguments)
     text = arguments["--until"]
-    prepare_time(text, config)
+    planned = prepare_time(text, config)
+    _check_queue(arguments["--queue"])
+    if arguments["--every"] is not None or arguments["--for"] is not None:
+        return _set_blackout(arguments, config)
+    if find_embedded_server(config):  # whose clock is that of this host
+        check_until(planned, time.time(), text)
     bike = open_bike(config, needs_queues=True)
     now = bike.store.timeline.read_clock()
     until = check_until(parse_time(text, config, read_clock=lambda: now), now, text)
@@ -119,6 +124,7 @@ def pause(arguments: Arguments, config: Config) -> None:
 
 def resume(arguments: Arguments, config: Config) -> None:
     """Resume jobs, a queue, or everything, or let it not be paused again and again any more."""
+    _check_queue(arguments["--queue"])
     bike = open_bike(config, needs_queues=True)
     every = arguments["--every"]
     verbs = partial(bike.resume_queue, every=every), partial(bike.resume_all, every=every)
@@ -126,10 +132,12 @@ def resume(arguments: Arguments, config: Config) -> None:
     return _steer(bike, arguments, *verbs, partial(verb, settings=bike.settings), idle, unchanged=idle)
 
 
-def _set_blackout(bike: Redbike, arguments: Arguments) -> None:
+def _set_blackout(arguments: Arguments, config: Config) -> None:
     """Set a blackout, and say when it begins."""
     every, lasting, reason = arguments["--every"], arguments["--for"], arguments["--reason"] or ""
     check_together(arguments["--until"], every, lasting)
+    check_blackout(every, lasting, None, reason, config.settings.timezone, time.time(), may_be_over=True)
+    bike = open_bike(config, needs_queues=True)
     noted = bike.store.noted_as(name_operator())
     blackout = make_blackout(noted, every, lasting, reason, bike.settings.timezone)
     given: dict[str, Any] = {"every": every, "lasting": lasting, "reason": reason}
@@ -148,6 +156,7 @@ def limit_queue(arguments: Arguments, config: Config) -> None:
     if (text := arguments["--rate"]) is not None:
         given["rate"] = read_limit("rate", text)
     Limit(**given)  # refuses what is wrong before anything is opened
+    _check_queue(arguments["<QUEUE>"])
     bike = open_bike(config)
     limits = bike.limit(arguments["<QUEUE>"], **given)
     _warn_if_unknown(bike, limits.queue)
@@ -176,6 +185,12 @@ def _steer(
         _steer_named(bike, arguments, of_jobs, **messages)
     elif not arguments["--dry-run"] and not of_all():
         complain(f"everything: {idle}")
+
+
+def _check_queue(name: str | None) -> None:
+    """Raise `BadQueueName` for what is no name of a queue, before anything is opened."""
+    if name is not None:
+        check_queue_name(name)
 
 
 def _warn_if_unknown(bike: Redbike, name: str) -> None:
