@@ -7,6 +7,7 @@ event is an AT.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha1
 from typing import NamedTuple
@@ -53,6 +54,7 @@ class Importer:
         self.groups = group(calendar.events)
         own = calendar.timezone if timezone is None else None
         self._timezone = timezone or (self._zones.find(own) if own else default)
+        self.local = find_zone(self._timezone)  # where a time of a series of days means a day
         self.left_out: Counter[str] = Counter(repeated=self.groups.copies) if self.groups.copies else Counter()
 
     def list_jobs(self) -> Iterator[Job]:
@@ -89,6 +91,11 @@ class Importer:
                     self.left_out["past"] += 1
                     continue
             yield Job(make_jobid(event, self._queue), event.title, None, problem)
+
+    def read_times_in(self, tzid: str) -> None:
+        """Let a time that stands for a day mean the day that it has in this zone, if that is known."""
+        with suppress(BadSchedule):
+            self.local = find_zone(self._zones.find(tzid))
 
     def make_schedule(self, events: list[Event], note: Callable[[str], None] = lambda remark: None) -> Schedule | None:
         """Return the schedule of a series; None if it is cancelled. Raise `BadSchedule`.
@@ -148,7 +155,7 @@ class _Series:
         start = self._resolve(master.start, moment)
         self._rules = [str(line) for line in master.lines if line.name in RULES]
         if self._is_date:
-            self._rules = [cut_until(rule, find_zone(self._timezone)) for rule in self._rules]
+            self._rules = [cut_until(rule, self._importer.local) for rule in self._rules]
         if self._rules:
             self._plain = parse("\n".join((str(make_start(self._timezone, self._wall)), *self._rules)))
         # By the standard, the first occurrence is there even if the rule does not have it.
@@ -226,7 +233,7 @@ class _Series:
         """Yield when the occurrences are that a line means: one instant, or for a date those of that day."""
         zone = find_zone(self._timezone)
         if self._is_date:
-            yield resolve(find_local_day(moment, zone) * 86400, zone)
+            yield resolve(find_local_day(moment, self._importer.local) * 86400, zone)
         elif not moment.is_date:
             yield self._resolve(line, moment)
         else:

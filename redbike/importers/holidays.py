@@ -18,6 +18,8 @@ def read_holidays(file: IO[bytes], name: str, now: float) -> list[int]:
     """
     calendar = read_calendar(file, name)
     importer = Importer(calendar, "", "UTC", "UTC", now)
+    if calendar.timezone:
+        importer.read_times_in(calendar.timezone)
     today, days = int(now) // 86400 - 1, set[int]()  # of the zone that is the latest
     # Of two versions that are equally new, both count: their days are in the file.
     series = (*importer.groups.series, *([event] for event in importer.groups.conflicts))

@@ -294,8 +294,8 @@ def test_what_is_no_calendar_is_refused_in_one_line(data, message):
     assert len(str(refused.value)) < 250
 
 
-def list_holidays(*events: str) -> list[str]:
-    found = read_holidays(io.BytesIO(make_calendar(*events).encode()), "it", NOW)
+def list_holidays(*events: str, head: str = "") -> list[str]:
+    found = read_holidays(io.BytesIO(make_calendar(*events, head=head).encode()), "it", NOW)
     return [datetime.fromtimestamp(day * 86400, UTC).strftime("%Y%m%d") for day in found]
 
 
@@ -328,6 +328,26 @@ CHANGED = "RECURRENCE-ID;VALUE=DATE:20261109"
 def test_a_changed_occurrence_of_a_holiday_has_its_own_days(series, change, days):
     other = "UID:8\nDTSTART;VALUE=DATE:20261130"
     assert list_holidays(series, f"UID:7\n{change}", other) == [f"202611{day}" for day in days.split()]
+
+
+@pytest.mark.parametrize(
+    ("head", "hours", "days"),
+    [
+        ("", 0, "02 04"),
+        ("X-WR-TIMEZONE:Europe/Berlin\n", 1, "02 03 05"),
+        ("X-WR-TIMEZONE:America/New_York\n", -5, "02 04"),
+    ],
+)
+def test_a_time_that_stands_for_a_holiday_means_the_day_in_the_zone_of_the_calendar(head, hours, days):
+    """As some calendars write the midnight of Berlin for a day. As jobs, the events have the same days."""
+    event = f"{DAY}RRULE:FREQ=DAILY;UNTIL=20261104T230000Z\nEXDATE:20261103T230000Z"
+    assert list_holidays(event, head=head) == [f"202611{day}" for day in days.split()]
+    _, [job] = read(make_calendar(event, head=head), zone=None)
+    assert [f"{datetime.fromtimestamp(due + hours * 3600, UTC):%d}" for due in walk(job.schedule.text)] == days.split()
+
+
+def test_holidays_of_a_calendar_with_a_zone_that_nobody_knows_are_read():
+    assert list_holidays(DAY, head="X-WR-TIMEZONE:Mars/Olympus\n") == ["20261102"]
 
 
 @pytest.mark.parametrize(
