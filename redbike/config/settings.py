@@ -107,7 +107,7 @@ class KeywordSettings(TypedDict, total=False):
     log_format: LogFormat
 
 
-# Of all processes of a prefix, as each of them may be the one that places a job.
+# Of all processes of a prefix, as each of them may be the one that places a job, or that keeps what was.
 SHARED = (
     "catchup",
     "catchup_limit",
@@ -118,6 +118,8 @@ SHARED = (
     "on_lost",
     "max_losses",
     "forget_after",
+    "history",
+    "failures_limit",
 )
 
 
@@ -146,7 +148,7 @@ def describe_shared(settings: Settings) -> dict[str, str]:
     """Return the settings that all processes of a prefix should share, where they are not the defaults.
 
     Dispatchers, workers and commands place jobs by them. So with different ones the place of a job would depend on
-    who places it.
+    who places it; and how many runs and failures are kept, on where they end.
     """
     shown = {name: str(getattr(settings, name)) for name in SHARED}
     return {name.replace("_", "-"): value for name, value in shown.items() if value != get_default(name)}

@@ -571,13 +571,13 @@ def start_dispatcher(shell):
 
 
 def test_a_process_that_places_jobs_by_other_settings_is_named(check, shell):
-    (shell.folder / ".redbike.conf").write_text("[redbike]\ncatchup: none\ngrace: 5m\nlog-level: debug\n")
+    (shell.folder / ".redbike.conf").write_text("[redbike]\ncatchup: none\ngrace: 5m\nhistory: 100\nlog-level: debug\n")
     process = start_dispatcher(shell)
     (shell.folder / ".redbike.conf").unlink()
     assert [line for line in problems(check) if " has " in line] == [
         f"the dispatcher {process.id} has {name}: {other}, this config has {own}: "
-        "so what happens to a job depends on which process schedules it"
-        for name, other, own in (("catchup", "none", "last"), ("grace", "300.0", "0.0"))
+        "so what happens to a job depends on which process has it"
+        for name, other, own in (("catchup", "none", "last"), ("grace", "300.0", "0.0"), ("history", "100", "10"))
     ]
 
 

@@ -61,7 +61,7 @@ def _check_alert(alert: str | None) -> Iterator[Finding]:
 
 
 def check_shared(settings: Settings, processes: Sequence[Process]) -> Iterator[Finding]:
-    """Yield which processes place jobs by other settings than these."""
+    """Yield which processes place jobs, or keep runs and failures, by other settings than these."""
     own, found = describe_shared(settings), dict[str, list[str]]()
     for process in processes:
         if process.state == "lost" or process.settings is None:
@@ -74,7 +74,7 @@ def check_shared(settings: Settings, processes: Sequence[Process]) -> Iterator[F
                 found.setdefault(differs, []).append(f"{process.kind} {process.id}")
     for differs, ids in found.items():
         yield Finding(
-            f"the {name_some(ids, 1)} has {differs}: so what happens to a job depends on which process schedules it"
+            f"the {name_some(ids, 1)} has {differs}: so what happens to a job depends on which process has it"
         )
 
 
