@@ -317,6 +317,14 @@ def test_a_one_off_that_has_run_meanwhile_does_not_go_with_its_record(desk, bike
     assert [run.jobid for run in bike.runs("own:A")] == ["own:A"]
 
 
+def test_a_one_off_that_is_gone_may_have_been_forgotten(desk, bike):
+    bike.set("own:A", "NOW")
+    done = desk.edit_while(lambda: bike.unset("own:A"), lambda rows: rows["own:A"].update(note="new"))
+    gone = "own:A: it is gone: forget-after has removed it, or somebody has unset it, so it stays as it is now"
+    assert (done.returncode, gone in done.stderr) == (1, True), done.stderr
+    assert bike.tell("own:A")["status"] is None
+
+
 def test_a_job_whose_id_looks_like_a_comment_holds_up_nothing(desk, bike, shell):
     bike.set("#a:A", HOURLY)
     done = desk.edit(lambda rows: (rows["report:A"].update(retries="5"), rows["#a:A"].update(retries="5")))

@@ -143,7 +143,7 @@ class Editing:
             for jobid in filter(None, edited.jobids)
             if _has_changed(rows.get(jobid), self._exported.get(jobid), now.get(jobid), clock)
         ]
-        found = dict.fromkeys(changed, "somebody has changed it meanwhile")
+        found = {jobid: _explain_change(self._exported.get(jobid), now.get(jobid)) for jobid in changed}
         if found.keys() - self._exported.keys():
             # One that is to go may be the same as one that is new, which has a new id.
             found = dict.fromkeys(edited.removed, "somebody has set the job of a new row meanwhile") | found
@@ -197,6 +197,13 @@ def _has_changed(row: Row | None, exported: Cells | None, now: Cells | None, clo
         before != after and not (kept.get(name) and _changes_itself(name, before, after, clock))
         for name, before, after in zip(ALL_COLUMNS, exported, now, strict=True)
     )
+
+
+def _explain_change(exported: Cells | None, now: Cells | None) -> str:
+    """Return what has become of a job that has changed: one that is gone may have been forgotten."""
+    if exported is None or now is not None or not (exported[1] == Stop.text or is_one_off(exported[1])):
+        return "somebody has changed it meanwhile"
+    return "it is gone: forget-after has removed it, or somebody has unset it"
 
 
 def _changes_itself(name: str, before: str, after: str, now: float) -> bool:
