@@ -28,7 +28,6 @@ Options:
   --json=<FILE>       Write the verdict there too.
   --steer             Clients also pause, resume, cancel and run jobs and change their options; they limit and pause a
                       queue.
-  --strict-repeats    A worker that was killed or suspended may cause one repeated run, not more.
 
 Exit status: 0 all is well, 1 something is wrong, 2 bad usage.
 """
@@ -81,7 +80,7 @@ def main(arguments: dict[str, Any]) -> int:
     print(table(found))
     if arguments["--json"]:
         Path(arguments["--json"]).write_text(json.dumps(found, indent=1))
-    wrong = failures(found, arguments["--strict-repeats"])
+    wrong = failures(found)
     if wrong:
         print(f"\nWRONG: {'; '.join(wrong)}. All notes are in {folder}.")
     elif not kept:
