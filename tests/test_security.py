@@ -36,6 +36,7 @@ from redbike.store.past_runs import RunSearch
 from redbike.store.run import LEASE
 from tests.commandline import ROOT, Shell
 from tests.proc import arguments_below
+from tests.shards import name_jobs
 from tests.states import end
 from tests.store.test_rights import NEVER, list_commands, list_scripts
 from tests.verbs import set_job, take_many, take_one
@@ -377,8 +378,7 @@ def test_a_right_that_shards_need_is_named_at_the_start(sharded, users, right):
 
 def test_jobs_and_their_followers_in_other_shards_live_with_three_users(sharded, users):
     client, dispatcher, worker = (sharded[role] for role in ("client", "dispatcher", "worker"))
-    names = [f"job-{number}:A" for number in range(99)]
-    parent, follower = (next(each for each in names if client.store.number_shard(each) == shard) for shard in (0, 1))
+    parent, follower = name_jobs(client.store, 0, 1)
     client.set(parent, "EVERY:1h")
     for _ in range(2):
         client.enter(follower, f"AFTER:{parent}")

@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from redbike import Redbike, ServerError, Unreachable
+from redbike import ServerError, Unreachable
 from redbike.cli.desk import Desk
 from redbike.cli.keep import check_jobs
 from redbike.cli.list import (
@@ -27,15 +27,11 @@ from redbike.cli.show import show_job
 from redbike.cli.top import _Reader
 from redbike.config.file import Config
 from redbike.config.settings import Settings
-from redbike.connection.client import connect
 from redbike.queries.metrics import Metrics
 from redbike.schedule.clock import Clock
 from redbike.store.processes import ProcessRecord
-from redbike.store.sharded.store import ShardedStore
-from redbike.store.store import Store
-from tests.verbs import Telling
+from tests.shards import FAILED, list_others, name_jobs, open_failed
 
-JOBS = [f"bad-{number}:{'AB'[number % 2]}" for number in range(24)]
 AWAY = 1
 
 
@@ -48,22 +44,9 @@ class Arguments(dict):
 
 @pytest.fixture
 def bike(server_url, prefix, own_server, monkeypatch):
-    """Each job has had a run, which has failed, in four shards, of which one is on a server of its own."""
-    worker = Telling("A:B")
-    with (
-        Redbike(worker, prefix, server_url, shards=4, on_error="reschedule", noted_as="me@here") as bike,
-        connect(own_server.url) as other,
-    ):
-        shards = list(bike.store.shards)
-        shards[AWAY] = Store(other, shards[AWAY].keys.prefix, worker.queue_for)
-        store = ShardedStore(shards, bike.store.agreement)
-        bike._compose(store, store.noted_as("me@here"), worker)
-        store.workers.register("OwnerOf1", ProcessRecord(0.0, "worker", "web1", 1, ("work-A",), "1").format_entry())
-        for jobid in JOBS:
-            bike.set(jobid, "EVERY:1h")
-        bike.run(*JOBS)
-        while bike.work_one():
-            pass
+    with open_failed(prefix, server_url, own_server.url, AWAY) as bike:
+        entry = ProcessRecord(0.0, "worker", "web1", 1, ("work-A",), "1").format_entry()
+        bike.store.workers.register("OwnerOf1", entry)
         for name in (*(f"{module}.open_to_look" for module in ("list", "look", "show", "bike")), "keep.open_bike"):
             monkeypatch.setattr(f"redbike.cli.{name}", lambda *given, **named: bike)
         yield bike
@@ -78,15 +61,8 @@ def missing(bike):
 @pytest.fixture
 def near(bike, own_server):
     """The jobs of the shards that answer."""
-    jobids = [jobid for jobid in JOBS if bike.store.number_shard(jobid) != AWAY]
-    assert 0 < len(jobids) < len(JOBS)
     own_server.stop()
-    return sorted(jobids)
-
-
-def find_job(bike, number=AWAY):
-    """A job of the shard of that number."""
-    return next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == number)
+    return list_others(bike.store, AWAY)
 
 
 @pytest.fixture
@@ -131,7 +107,7 @@ def test_lists_have_what_the_others_have_and_name_it(near, run, command, field, 
 
 @pytest.mark.parametrize("command", [explain_job, print_next])
 def test_what_needs_it_names_it(bike, near, own_server, missing, command):
-    gone = find_job(bike)
+    [gone] = name_jobs(bike.store, AWAY, names=FAILED)
     arguments = Arguments({"<JOBID>": gone, "<SCHEDULE>": gone})
     # No invalid input, which ends with another status.
     with pytest.raises(ServerError, match=re.escape(missing)) as found:
@@ -142,11 +118,11 @@ def test_what_needs_it_names_it(bike, near, own_server, missing, command):
 @pytest.mark.parametrize("repairs", [None, True])
 def test_fsck_looks_at_the_others_and_names_it(bike, own_server, run, missing, repairs):
     shards = bike.store.shards
-    gone, near, last = find_job(bike), find_job(bike, 2), find_job(bike, 3)
+    gone, near, last = name_jobs(bike.store, AWAY, 2, 3, names=FAILED)
     here, other = (f"{name}{{{last}}}:A" for name in ("then", "also"))
     bike.enter(here, f"AFTER:{gone}")
     bike.enter(other, f"AFTER:{near}")
-    bike.group("load", [(each, "EVERY:1h") for each in JOBS], then=f"end{{{last}}}:A")
+    bike.group("load", [(each, "EVERY:1h") for each in FAILED], then=f"end{{{last}}}:A")
     bike.set(f"one{{{last}}}:A", "EVERY:1h", group_of="sale")
     bike.set(f"end{{{near}}}:A", "GROUP:sale")
     for key in ("followers", "timeline"):
@@ -169,7 +145,7 @@ def test_fsck_looks_at_the_others_and_names_it(bike, own_server, run, missing, r
 
 @pytest.mark.parametrize("parent", ["job", "group"])
 def test_of_a_follower_the_shard_of_its_parent_is_named(bike, own_server, run, missing, parent):
-    gone, here = find_job(bike), find_job(bike, 2)
+    gone, here = name_jobs(bike.store, AWAY, 2, names=FAILED)
     jobid = f"then{{{here}}}:A"
     if parent == "job":
         bike.enter(jobid, f"AFTER:{gone},{here}")
@@ -214,7 +190,8 @@ def test_metrics_have_the_gauges_of_the_others_and_no_counters(bike, own_server)
         lines = figures.format().splitlines()
         return {line.partition("{")[0]: float(line.split()[-1]) for line in lines if not line.startswith("#")}
 
-    bike.enter(f"then{{{find_job(bike, 2)}}}:A", f"AFTER:{find_job(bike)}", start_within="10m")
+    gone, here = name_jobs(bike.store, AWAY, 2, names=FAILED)
+    bike.enter(f"then{{{here}}}:A", f"AFTER:{gone}", start_within="10m")
     figures = Metrics(lambda: bike.store)
     before = read()
     assert (before["redbike_up"], before["redbike_missing_shards"], figures.problem) == (1, 0, "")

@@ -9,13 +9,10 @@ from redbike.config.file import Config
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.errors import Unreachable
-from redbike.store.agreement import Agreement
-from redbike.store.sharded.places import name_shards
 from redbike.store.sharded.steering import catch_up
-from redbike.store.sharded.store import ShardedStore
-from redbike.store.store import Store
 from redbike.store.tokens import find_token, make_digest
 from tests.cli.refused import check_refused
+from tests.shards import divide
 
 
 def list_tokens(shell):
@@ -74,9 +71,7 @@ def test_a_token_that_is_damaged_lets_nobody_in(client, bike):
 
 def test_a_token_of_which_not_all_shards_have_heard_is_shown(client, prefix, own_server, monkeypatch, capsys):
     with connect(own_server.url) as other:
-        pairs = zip((client, other), name_shards(prefix, 2), strict=True)
-        near, away = (Store(own, name, lambda jobid: "work-A") for own, name in pairs)
-        store = ShardedStore([near, away], Agreement(client, prefix, [near, away]))
+        store = divide(prefix, client, other)
         monkeypatch.setattr(command, "_open_store", lambda config: store)
         given = {"list": False, "remove": False, "<NAME>": "ci", "--role": "read", "--jobs": [], "--expires": None}
         own_server.stop()

@@ -15,6 +15,7 @@ from redbike.store.sharded.mail import deliver
 from redbike.text.group_names import MARK
 from tests.control.moved import World, check_places, fill, list_order
 from tests.crashing import AFTER, Crash, Faults, faulty
+from tests.shards import name_jobs
 from tests.verbs import add_token
 
 # What is left of runs and processes, what wakes and stops these, and requests that none of them repeats any more.
@@ -242,9 +243,8 @@ def test_followers_hear_of_their_parents_wherever_they_are(world):
 def test_news_of_a_group_reach_its_home_and_then_its_follower_in_one_move(world):
     bike = world.open(4)
     # The shard of the job comes after that of the group: it tells that one when that has been asked for its own news.
-    find, jobids = bike.store.number_shard, [f"job-{number}:A" for number in range(32)]
-    name = next(name for name in "abcdefgh" if find(MARK + name) == 1)
-    member, follower = (next(each for each in jobids if find(each) == number) for number in (3, 2))
+    name = next(name for name in "abcdefgh" if bike.store.number_shard(MARK + name) == 1)
+    member, follower = name_jobs(bike.store, 3, 2)
     bike.group(name, [(member, "NOW")], then=follower)
     assert bike.work_one() == member
     assert world.move(3).number == 3

@@ -7,6 +7,7 @@ from redbike.dispatcher.sharded import Dispatchers
 from redbike.errors import Unreachable
 from redbike.store.links import Links
 from tests.loops import beside
+from tests.shards import name_jobs
 from tests.verbs import Quiet
 from tests.waiting import wait_until
 
@@ -17,17 +18,13 @@ def dispatching(bike):
     return beside(bike.store, Dispatchers(bike.store, bike.settings).dispatch)
 
 
-def name(bike, shard):
-    return next(each for number in range(999) if bike.store.number_shard(each := f"job-{number}:A") == shard)
-
-
 def end(bike, jobid):
     bike.run(jobid)
     wait_until(lambda: bike.work_one() == jobid)
 
 
 def set_family(bike):
-    parent, *followers = (name(bike, shard) for shard in range(4))
+    parent, *followers = name_jobs(bike.store, *range(4))
     bike.set(parent, "EVERY:1h")
     for each in followers:
         bike.set(each, f"AFTER:{parent}")

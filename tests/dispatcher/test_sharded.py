@@ -5,13 +5,10 @@ import json
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.dispatcher.sharded import Dispatchers, share_timefile
-from redbike.store.agreement import Agreement
-from redbike.store.sharded.places import name_shards
-from redbike.store.sharded.store import ShardedStore
-from redbike.store.store import Store
 from tests.dispatcher.test_unplaced import WHY, Places
 from tests.loops import beside, join, start
 from tests.pinged import serve
+from tests.shards import divide, name_jobs
 from tests.waiting import wait_until
 
 BIKE = {"shards": 4}
@@ -47,12 +44,11 @@ def test_all_end_with_the_first_one_and_are_one_process(bike):
 
 def test_health_counts_and_names_the_jobs_that_those_of_all_shards_cannot_place(bike, client, monkeypatch):
     monkeypatch.setattr("redbike.loop.registration.INTERVAL", 0.6)
-    places, number = Places(), bike.store.number_shard
-    places.lost = {next(f"{n}:A" for n in range(99) if number(f"{n}:A") == shard) for shard in range(4)}
+    places = Places()
+    places.lost = {*name_jobs(bike.store, *range(4))}
     for jobid in places.lost:
         bike.set(jobid, "EVERY:1s")
-    stores = [Store(client, shard.keys.prefix, places) for shard in bike.store.shards]
-    store = ShardedStore(stores, bike.store.agreement)
+    store = divide(bike.settings.prefix, *[client] * 4, queue_for=places)
     with beside(store, Dispatchers(store, bike.settings).dispatch):
         named = {f"{jobid} is due, but a dispatcher cannot name its queue: {WHY}" for jobid in places.lost}
         wait_until(lambda: named <= set(bike.health().problems))
@@ -78,14 +74,11 @@ def test_one_that_fails_ends_all_and_its_error_is_raised(bike, client):
     assert key in error
 
 
-def test_the_alerts_of_one_tell_that_another_one_is_away(bike, own_server, client, monkeypatch):
+def test_the_alerts_of_one_tell_that_another_one_is_away(prefix, own_server, client, monkeypatch):
     for name, seconds in {"LOOK": 0.02, "GATHER": 0.0, "SPACING": 0.0, "AWAY": 0.1}.items():
         monkeypatch.setattr(f"redbike.loop.alerts.alerting.{name}", seconds)
     with connect(own_server.url) as other, serve() as pinged:
-        places = zip([other, client], name_shards(bike.settings.prefix, 2), strict=True)
-        stores = [Store(server, name, lambda jobid: "work-A") for server, name in places]
-        store = ShardedStore(stores, Agreement(client, bike.settings.prefix, stores))
-        dispatchers = Dispatchers(store, Settings(alert=pinged.url))
+        dispatchers = Dispatchers(divide(prefix, other, client), Settings(alert=pinged.url))
         thread = start(dispatchers.dispatch)
         wait_until(lambda: not any(each.alerting.is_away for each in dispatchers._all))
         own_server.stop()

@@ -7,38 +7,34 @@ import pytest
 
 from redbike import Redbike, Unreachable
 from redbike.cli import tail
-from redbike.connection.client import connect
 from redbike.errors import LoginRefused
 from redbike.store.jobs import JobToSet
 from redbike.store.sharded.mail import deliver
 from redbike.store.sharded.missing import list_listens
-from redbike.store.sharded.store import ShardedStore
-from redbike.store.store import Store
-from tests.loops import Acting, join, start
+from tests.loops import join, start
+from tests.shards import NAMES, name_jobs, place_shard
+from tests.verbs import Quiet
 from tests.waiting import wait_until
-
-JOBS = [f"job-{number}:A" for number in range(8)]
 
 
 @pytest.fixture
 def bike(server_url, prefix, own_server):
     """The second of its two shards is on a server of its own."""
-    worker = Acting()
-    with Redbike(worker, prefix, server_url, shards=2, noted_as="ada@here") as bike, connect(own_server.url) as other:
-        first, second = bike.store.shards
-        store = ShardedStore([first, Store(other, second.keys.prefix, worker.queue_for)], bike.store.agreement)
-        bike._compose(store, store.noted_as("ada@here"), worker)
+    with (
+        Redbike(Quiet(), prefix, server_url, shards=2, noted_as="ada@here") as bike,
+        place_shard(bike, own_server.url, 1),
+    ):
         yield bike
 
 
 @pytest.fixture
-def gone(bike):
-    return next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == 1)
+def near(bike):
+    return name_jobs(bike.store, 0)[0]
 
 
 @pytest.fixture
-def near(bike):
-    return next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == 0)
+def gone(bike):
+    return name_jobs(bike.store, 1)[0]
 
 
 def count_listeners(shard):
@@ -65,7 +61,7 @@ def test_a_job_of_the_other_is_waited_for(bike, near, own_server):
     "act",
     [
         lambda bike, gone: bike.set(gone, "EVERY:2h"),
-        lambda bike, gone: list(bike.set_many((jobid, "EVERY:2h") for jobid in JOBS)),
+        lambda bike, gone: list(bike.set_many((jobid, "EVERY:2h") for jobid in NAMES)),
         lambda bike, gone: bike.dispatch_due(),
         lambda bike, gone: bike.work_one(),
     ],
@@ -99,7 +95,7 @@ def test_the_sender_of_messages_that_is_away_is_named(bike, near, gone, own_serv
 
 
 def test_an_error_of_whoever_sets_jobs_names_no_shard(bike):
-    jobs = [JobToSet(jobid, "AT:1000", 1000.0, True, "work-A") for jobid in JOBS]
+    jobs = [JobToSet(jobid, "AT:1000", 1000.0, True, "work-A") for jobid in NAMES]
     with pytest.raises(Unreachable, match=r"^theirs$"), bike.store.jobs.set_meanwhile(jobs, True):
         raise Unreachable("theirs")
 

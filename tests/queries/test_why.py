@@ -17,6 +17,7 @@ from redbike.store.processes import LOST, compute_checksum
 from redbike.store.totals import Depths
 from tests import states
 from tests.queries.kept import at, register, remember
+from tests.shards import name_jobs
 from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START
 from tests.verbs import dispatch, run_job, set_job, set_one, skip, take_one
 
@@ -311,9 +312,7 @@ def test_the_rate_of_its_queue_is_used_up(store):
 )
 def test_its_queue_is_limited_over_all_shards(client, prefix, limit, said):
     bike = Redbike(RoundRobin("A"), prefix, client, shards=2)
-    names = [f"job-{number}:A" for number in range(20)]
-    jobids = [next(name for name in names if bike.store.number_shard(name) == 0)]
-    jobids += [name for name in names if bike.store.number_shard(name) == 1][:2]
+    jobids = name_jobs(bike.store, 0, 1, 1)
     register(bike.store, "worker", now=bike.store.timeline.read_clock())
     for jobid in jobids:
         bike.set(jobid, "EVERY:1h")

@@ -6,22 +6,18 @@ import time
 
 import pytest
 
-from redbike import Redbike, Unreachable
-from redbike.connection.client import connect
+from redbike import Unreachable
 from redbike.store.sharded.missing import list_listens
-from redbike.store.sharded.store import ShardedStore
-from redbike.store.store import Store
 from redbike.web import app, background
 from redbike.web.api import events
 from redbike.web.application import PAGES
 from redbike.web.pages import STILL
 from tests.queries.kept import register
+from tests.shards import FAILED, list_others, name_jobs, open_failed
 from tests.waiting import wait_until
 from tests.web.api import Api
-from tests.web.conftest import Failing
 from tests.web.test_api_events import hear
 
-JOBS = [f"job-{number}:{'AB'[number % 2]}" for number in range(24)]
 LISTS = ["/jobs", "/jobs?queue=A", "/runs", "/failures", "/queues", "/workers", "/agenda", "/log"]
 
 
@@ -33,38 +29,21 @@ def away(request):
 
 @pytest.fixture
 def bike(server_url, prefix, own_server, away):
-    """Each job has had a run, which has failed, in four shards, of which one is on a server of its own."""
-    worker = Failing("A:B")
-    with (
-        Redbike(worker, prefix, server_url, shards=4, on_error="reschedule", noted_as="me@here") as bike,
-        connect(own_server.url) as other,
-    ):
-        shards = list(bike.store.shards)
-        shards[away] = Store(other, shards[away].keys.prefix, worker.queue_for)
-        store = ShardedStore(shards, bike.store.agreement)
-        bike._compose(store, store.noted_as("me@here"), worker)
-        for jobid in JOBS:
-            bike.set(jobid, "EVERY:1h", data={"error": "no luck"})
-        bike.run(*JOBS)
-        while bike.work_one():
-            pass
+    with open_failed(prefix, server_url, own_server.url, away) as bike:
         yield bike
 
 
 @pytest.fixture
 def near(bike, own_server, away):
     """The jobs of the shards that answer."""
-    jobids = [jobid for jobid in JOBS if bike.store.number_shard(jobid) != away]
-    assert 0 < len(jobids) < len(JOBS)
     own_server.stop()
-    return sorted(jobids)
+    return list_others(bike.store, away)
 
 
 @pytest.fixture
 def late(bike, away, request):
     """A job that is late in a shard that answers; what else depends on the one that goes away is the parameter."""
-    jobids = [f"p{number}:A" for number in range(99)]
-    gone, here = (next(each for each in jobids if bike.store.number_shard(each) == number) for number in (away, 2))
+    gone, here = name_jobs(bike.store, away, 2)
     bike.set(here, "NOW", start_within=0.001)
     if request.param == "lacks":
         bike.set(gone, "NOW")
@@ -85,11 +64,11 @@ def test_each_page_shows_what_the_others_have_and_names_it(bike, late, near, awa
         assert f"What it has is not shown here: the shard {name} is missing: " in answer.text, path
     for path in ("jobs", "jobs?sort=next", "jobs?planned=1", "jobs?failed=1", "runs", "failures?as=list"):
         # A page may end early, as it has waited for the shard.
-        wait_until(lambda path=path: sorted({*re.findall(r"job-\d+:[AB]", api.get(f"/{path}").text)}) == near)
+        wait_until(lambda path=path: sorted({*re.findall(r"bad-\d+:[AB]", api.get(f"/{path}").text)}) == near)
     assert "All is well" not in api.get("/").text
     one = api.get("/job", params={"id": near[0]})
     assert (one.status_code, f"the shard {name} is missing: " in one.text) == (200, True)
-    other = next(jobid for jobid in JOBS if jobid not in near)
+    other = next(jobid for jobid in FAILED if jobid not in near)
     assert api.get("/job", params={"id": other}).status_code == 503
 
 
@@ -119,7 +98,7 @@ def test_each_list_of_the_api_has_what_the_others_have_and_names_it(bike, near, 
 
 
 def test_the_agenda_lacks_of_followers_those_whose_parents_nobody_knows(bike, own_server, away):
-    by_shard = [next(each for each in JOBS if bike.store.number_shard(each) == number) for number in range(4)]
+    by_shard = name_jobs(bike.store, *range(4), names=FAILED)
     gone, others = by_shard[away], [each for each in by_shard if each != by_shard[away]]
     for jobid in others:
         bike.enter(f"late{{{jobid}}}:A", f"AFTER:{gone}")
@@ -152,14 +131,13 @@ def test_an_agenda_does_not_name_what_the_one_before_has_lacked(bike, near, own_
     assert ask() == near
     assert "missing" in found[-1]
     own_server.start()
-    wait_until(lambda: ask() == sorted(JOBS))
+    wait_until(lambda: ask() == sorted(FAILED))
     assert "missing" not in found[-1]
 
 
 def test_events_of_the_others_are_heard_meanwhile(bike, own_server, away, monkeypatch):
     monkeypatch.setattr(events, "RETRY", 0.05)
-    gone = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == away)
-    other = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) != away)
+    gone, other = name_jobs(bike.store, away, 2, names=FAILED)
     hub = events.Hub(lambda: list_listens(bike.store))
 
     async def check():
@@ -190,4 +168,4 @@ def test_once_it_is_back_nothing_is_missing_and_elsewhere_it_is_an_error_as_befo
     own_server.start()
     status, found = api.ask("GET", "/jobs")
     assert (status, "missing" in found) == (200, False)
-    assert sorted(row["jobid"] for row in found["items"]) == sorted(JOBS)
+    assert sorted(row["jobid"] for row in found["items"]) == sorted(FAILED)

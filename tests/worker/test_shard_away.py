@@ -11,18 +11,15 @@ from redbike.connection.client import connect
 from redbike.control.jobs import cancel_jobs
 from redbike.errors import Unreachable
 from redbike.loop.loop import Loop
-from redbike.store.agreement import Agreement
 from redbike.store.inspection.fsck import fsck
 from redbike.store.past_runs import RunSearch
-from redbike.store.sharded.places import name_shards
-from redbike.store.sharded.store import ShardedStore
 from redbike.store.signals import has_new_halt
-from redbike.store.store import Store
 from redbike.worker import shard, source
 from redbike.worker.leaving import Left, hand_back
 from redbike.worker.worker import Worker
 from tests.loops import Doing, beside, join, start
 from tests.servers import DATA, Node, free_ports
+from tests.shards import divide, name_jobs
 from tests.verbs import set_job, take_one
 from tests.waiting import wait_until
 
@@ -39,9 +36,7 @@ def nodes(tmp_path):
 @pytest.fixture
 def store(nodes):
     clients = [connect(f"redis://127.0.0.1:{node.port}") for node in nodes]
-    pairs = zip(clients, name_shards("app", len(nodes)), strict=True)
-    stores = [Store(client, prefix, lambda jobid: "work-A") for client, prefix in pairs]
-    yield ShardedStore(stores, Agreement(clients[0], "app", stores))
+    yield divide("app", *clients)
     for client in clients:
         client.close()
 
@@ -79,8 +74,7 @@ def test_a_halt_counts_where_there_was_none(nodes, store):
 @pytest.fixture
 def jobids(store):
     """The id of a job of each shard."""
-    names = [f"{number}:A" for number in range(50)]
-    return [next(name for name in names if store.number_shard(name) == shard) for shard in range(2)]
+    return name_jobs(store, 0, 1)
 
 
 def lose_reply(place, name, node, monkeypatch):

@@ -12,6 +12,7 @@ from redbike.loop import wakeup
 from redbike.worker import sharded_source
 from redbike.worker.worker import Worker
 from tests.loops import beside
+from tests.shards import name_jobs
 from tests.verbs import Quiet
 from tests.waiting import wait_until
 
@@ -47,8 +48,7 @@ def make(client, prefix):
 def jobids(make):
     """The id of a job of each shard."""
     bike = make(RoundRobin("A"))
-    names = [f"{number}:A" for number in range(50)]
-    return [next(name for name in names if bike.store.number_shard(name) == shard) for shard in range(4)]
+    return name_jobs(bike.store, *range(4))
 
 
 def test_jobs_of_all_shards_that_come_at_once_wake_as_many_workers(make, jobids, monkeypatch):

@@ -6,20 +6,17 @@ from redbike import Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.loop.alerts.alerting import GATHER, Alerting
-from redbike.store.agreement import Agreement
-from redbike.store.sharded.places import name_shards
-from redbike.store.sharded.store import ShardedStore
-from redbike.store.store import Store
-from tests.loop.alerts.test_alerting import NOON, QUEUE, told
+from tests.loop.alerts.test_alerting import NOON, told
 from tests.queries.kept import register
 from tests.servers import free_ports
+from tests.shards import divide, name_jobs
 
 
 class World:
     """Two dispatchers of two shards, and a worker. The first shard is away when they are told so."""
 
     def __init__(self, client, nowhere, prefix, url, every):
-        self.up, self.down = (self._make_store(prefix, each, client) for each in (client, nowhere))
+        self.up, self.down = (divide(prefix, each, client) for each in (client, nowhere))
         self.settings = Settings(prefix=prefix, alert=url, alert_every=every)
         self.dispatchers = [self.make_dispatcher(), self.make_dispatcher()]
         self.worker = Alerting(self.up.shards[0], self.settings, False)
@@ -29,11 +26,6 @@ class World:
         for each in alertings:
             each.peers = alertings
         return alertings
-
-    def _make_store(self, prefix, *clients):
-        pairs = zip(clients, name_shards(prefix, 2), strict=True)
-        stores = [Store(client, name, lambda jobid: QUEUE) for client, name in pairs]
-        return ShardedStore(stores, Agreement(clients[-1], prefix, stores))
 
     def look(self, *moments, is_away=False, dispatches=True):
         """All look at these instants since noon, and once more when what is told then is sent."""
@@ -119,9 +111,7 @@ def test_while_the_first_one_is_away_a_worker_tells_that_there_is_no_dispatcher_
 
 
 def test_a_follower_of_a_shard_that_is_away_holds_up_no_alert_of_others(world, pinged, client, prefix):
-    names = [f"{number}:A" for number in range(20)]
-    parent = next(name for name in names if world.up.number_shard(name) == 0)
-    follower, bad = [name for name in names if world.up.number_shard(name) == 1][:2]
+    parent, follower, bad = name_jobs(world.up, 0, 1, 1)
     with Redbike(RoundRobin("A"), prefix, client, shards=2) as bike:
         bike.set(parent, "EVERY:1h")
         client.zadd(world.up.shards[0].keys.timeline, {parent: NOON})

@@ -7,13 +7,10 @@ import pytest
 from redbike import BadConfig, Redbike, RoundRobin
 from redbike.connection.client import connect
 from redbike.errors import Unreachable
-from redbike.store.agreement import Agreement
 from redbike.store.cursors import ROWS, Cursor
 from redbike.store.job import JobSearch
 from redbike.store.patterns import compile_patterns
-from redbike.store.sharded.places import name_shards
-from redbike.store.sharded.store import ShardedStore
-from redbike.store.store import Store
+from tests.shards import divide
 from tests.states import queue_for
 from tests.store.test_paging import read_pages
 from tests.verbs import set_job
@@ -130,10 +127,8 @@ def test_a_cursor_of_a_shard_that_is_not_there_is_refused(twins, text):
 @pytest.fixture
 def store(client, prefix, own_server):
     """Four shards, one of them on a server of its own."""
-    names = name_shards(prefix, 4)
     with connect(own_server.url) as other:
-        shards = [Store(other if name == names[1] else client, name, queue_for) for name in names]
-        store = ShardedStore(shards, Agreement(client, prefix, shards))
+        store = divide(prefix, client, other, client, client, queue_for=queue_for)
         for number, jobid in enumerate(JOBS[:200]):
             set_job(store, jobid, "EVERY:1h", NOW + number)
         for jobid in JOBS[200:220]:
@@ -171,8 +166,7 @@ def test_a_page_has_jobs_of_all_shards_that_answer_though_one_is_away_and_late(s
 
 def test_all_shards_that_are_away_are_no_empty_page(own_server, prefix):
     with connect(own_server.url) as client:
-        shards = [Store(client, name, queue_for) for name in name_shards(prefix, 2)]
-        store = ShardedStore(shards, Agreement(client, prefix, shards))
+        store = divide(prefix, client, client)
         own_server.stop()
         for search in (JobSearch(by_next=True), JobSearch()):
             with pytest.raises(Unreachable, match="is missing: "):

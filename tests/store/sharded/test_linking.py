@@ -11,6 +11,7 @@ from redbike.loop.alerts.late import find_late
 from redbike.store.backfill import make_jobid
 from redbike.store.links import Links
 from redbike.store.sharded.mail import deliver
+from tests.shards import name_jobs
 from tests.verbs import Telling
 
 
@@ -27,8 +28,7 @@ class Farm:
 
     def name(self, *shards):
         """A job in each of these shards."""
-        names = (f"job-{number}:A" for number in range(999))
-        return [next(name for name in names if self.bike.store.number_shard(name) == shard) for shard in shards]
+        return name_jobs(self.bike.store, *shards)
 
     def set_family(self, *shards):
         """Set a job in the first of these shards, and in each of the others one that follows it; return them."""

@@ -12,13 +12,11 @@ from redbike.connection.client import connect
 from redbike.dispatcher import delivery
 from redbike.dispatcher.delivery import Delivery
 from redbike.loop.loop import Loop
-from redbike.store.agreement import Agreement
 from redbike.store.sharded import mail
-from redbike.store.sharded.places import name_shards
-from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
 from tests.pages import find_block
 from tests.servers import DATA, Node, free_ports
+from tests.shards import divide, name_jobs
 from tests.verbs import Quiet
 from tests.waiting import wait_until
 
@@ -61,9 +59,7 @@ class Servers:
         """A program that sets jobs in both shards, and works them."""
         with ExitStack() as stack:
             clients = [stack.enter_context(connect(f"redis://127.0.0.1:{node.port}")) for node in self.masters]
-            pairs = zip(clients, name_shards("app", 2), strict=True)
-            stores = [Store(client, prefix, lambda jobid: "work-A") for client, prefix in pairs]
-            store = ShardedStore(stores, Agreement(clients[0], "app", stores))
+            store = divide("app", *clients)
             bike = stack.enter_context(Redbike(Quiet("A"), "app", clients[0], shards=2))
             bike._compose(store, store, bike.worker)
             yield bike
@@ -90,8 +86,7 @@ def bike(servers):
 @pytest.fixture
 def family(bike):
     """A parent in the first shard, and its follower in the second one."""
-    names = [f"{number}:A" for number in range(50)]
-    parent, follower = (next(name for name in names if bike.store.number_shard(name) == shard) for shard in range(2))
+    parent, follower = name_jobs(bike.store, 0, 1)
     bike.set(parent, "EVERY:1h")
     bike.enter(follower, f"AFTER:{parent}")
     return parent, follower

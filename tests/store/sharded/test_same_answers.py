@@ -9,14 +9,12 @@ from contextlib import nullcontext
 import pytest
 
 from redbike import Redbike, RedbikeError, RoundRobin, Unreachable
-from redbike.connection.client import connect
 from redbike.store.job import JobSearch
 from redbike.store.past_runs import RunSearch
 from redbike.store.sharded.mail import deliver
 from redbike.store.sharded.missing import tolerate_missing
-from redbike.store.sharded.store import ShardedStore
-from redbike.store.store import Store
 from tests.queries.kept import register
+from tests.shards import name_jobs, place_shard
 from tests.store.test_paging import read_pages
 
 SCHEDULES = ["EVERY:1h", "EVERY:7s", "* * * * *", "IN:5s", "NOW", "0 3 * * *", "NEVER:1"]
@@ -234,24 +232,21 @@ def test_each_question_is_answered_without_a_missing_shard(client, prefix, own_s
     twins, chance = Twins(client, prefix), random.Random(0)
     del twins.bikes[0]
     [bike] = twins.bikes
-    with connect(own_server.url) as other:
-        shards = list(bike.store.shards)
-        shards[1] = Store(other, shards[1].keys.prefix, bike.worker.queue_for)
-        store = ShardedStore(shards, bike.store.agreement).follow(twins.read)
-        bike._compose(store, store.noted_as("ada@here"), bike.worker)
+    with place_shard(bike, own_server.url, 1, twins.read):
+        away = bike.store.shards[1].keys.prefix
         for _ in range(STEPS // 3):
             twins.both(twins.choose(chance))
             twins.both(lambda bike: bike.dispatch_due(twins.now))
         for _ in JOBS:
             twins.both(lambda bike: bike.work_one())
-        gone, near = (next(each for each in JOBS if bike.store.number_shard(each) == number) for number in (1, 2))
+        gone, near = name_jobs(bike.store, 1, 2, names=JOBS)
         bike.set(gone, "EVERY:1h", group_of="far")
         for number, follows in enumerate([f"AFTER:{gone}", "GROUP:far"]):
             bike.set(f"then-{number}{{{near}}}:A", follows, start_within=1.0)
         register(bike.store, "worker", now=twins.now, lacks={gone: "work-A"})
         own_server.stop()
         for name, ask in QUESTIONS.items():
-            refuses = pytest.raises(Unreachable, match=f"^the shard {re.escape(shards[1].keys.prefix)} is missing: ")
+            refuses = pytest.raises(Unreachable, match=f"^the shard {re.escape(away)} is missing: ")
             with tolerate_missing() as missing, refuses if name in NEED_ALL else nullcontext():
                 ask(bike)
-            assert missing.keys() <= {shards[1].keys.prefix}, name
+            assert missing.keys() <= {away}, name
