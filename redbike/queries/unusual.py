@@ -41,7 +41,6 @@ class Unusual:
     rule: int  #: its number in `RULES`, from 0
     because: str  #: one sentence, without a full stop
     jobid: str = ""
-    subject: str = ""  #: the id of a process, or who has changed something
 
 
 def judge_processes(processes: Iterable[Process], since: float, until: float) -> Iterator[Unusual]:
@@ -49,7 +48,7 @@ def judge_processes(processes: Iterable[Process], since: float, until: float) ->
     for each in processes:
         if each.state == "lost" and since <= each.seen <= until:
             because = f"the {each.kind} {each.id} was last seen then, and has not ended in order"
-            yield Unusual(each.seen, 0, because, subject=each.id)
+            yield Unusual(each.seen, 0, because)
 
 
 def judge_runs(runs: Sequence[PastRun], since: float, until: float) -> Iterator[Unusual]:
@@ -104,7 +103,7 @@ def judge_changes(changes: Iterable[LogEntry], failure: Unusual | None) -> Unusu
     what = last.jobid or last.detail or "everything"
     later = f"{format_length(failure.time - last.time)} later {failure.because}"
     because = f"{last.who} used {last.action} on {what}, and {later}"
-    return Unusual(last.time, 2, because, last.jobid, last.who)
+    return Unusual(last.time, 2, because, last.jobid)
 
 
 def describe_end(run: PastRun, when: str = "") -> str:
