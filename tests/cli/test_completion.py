@@ -1,13 +1,10 @@
 """``redbike completion``: what may follow, and the scripts in real shells on a pseudo-terminal."""
 
 import contextlib
-import fcntl
-import os
 import shlex
 import shutil
 import subprocess
 import sys
-import termios
 import threading
 import time
 
@@ -18,6 +15,7 @@ from redbike.cli.entry import COMMANDS
 from redbike.cli.messages import BAD, DONE
 from tests.commandline import Shell
 from tests.pages import find_programs, write
+from tests.terminal import Terminal
 from tests.waiting import wait_until
 
 EVIL = "evil$(touch pwned);`touch pwned`'\"& x:A"
@@ -201,39 +199,21 @@ def test_fish_offers_what_follows_with_what_it_means(home, bike):
     wait_until(lambda: offer() == "\n".join(lines.values()), BUSY)
 
 
-class Typist:
+class Typist(Terminal):
     """A shell on a terminal, in which lines are completed by the tab key."""
 
     def __init__(self, home, shell):
         self.folder, environment = home
         command, first = SHELLS[shell]
-        self.reader, self.writer = os.openpty()
-        self.process = subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env=environment,
-            stdin=self.writer,
-            stdout=self.writer,
-            stderr=self.writer,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
-        os.set_blocking(self.reader, False)
+        super().__init__()
+        self.start(command, self.folder, environment)
         self.send(f"{first}; touch words\r")
 
     def send(self, keys):
         """Type these keys, and wait until the file `words` is there."""
         (self.folder / "words").unlink(missing_ok=True)
-        os.write(self.reader, keys.encode())
-        wait_until(lambda: self.drain() or (self.folder / "words").exists(), BUSY)
-
-    def drain(self):
-        """Read what the shell shows, as it waits for that otherwise."""
-        try:
-            while os.read(self.reader, 65536):
-                pass
-        except BlockingIOError:
-            pass
+        self.type(keys)
+        wait_until(lambda: (self.read(), (self.folder / "words").exists())[1], BUSY)
 
     def complete(self, line):
         """The words of a line as it was completed."""
@@ -241,12 +221,6 @@ class Typist:
         self.send(f"{line}\t\x05 > words.new; mv words.new words\x01printf '%s|' \r")
         # zsh takes the slash of a folder away again when the next word begins.
         return [word.rstrip("/") for word in (self.folder / "words").read_text().split("|")[1:-1]]
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-        os.close(self.reader)
-        os.close(self.writer)
 
 
 @pytest.mark.acceptance

@@ -2,22 +2,22 @@
 
 import csv
 import os
-import pty
 import re
 import shlex
 import signal
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.config.options import ALL_COLUMNS
 from tests.cli.refused import check_refused
+from tests.proc import read_state
 from tests.states import dump, unchanged
+from tests.terminal import Terminal
 from tests.waiting import wait_until
 
 HOURLY = "EVERY:1h@0"
@@ -351,49 +351,29 @@ def test_without_a_terminal_it_needs_to_be_told_not_to_ask(desk, bike, shell):
     check_refused(shell.run("edit", "--yes"), 2, "no editor is set: name one in the environment variable EDITOR")
 
 
-class Terminal:
-    """The command on a terminal of its own, which is the controlling one."""
+class Editing(Terminal):
+    """The command on a terminal, which is the controlling one."""
 
     def __init__(self, shell, *arguments):
-        command = shell.command(arguments)
-        self.pid, self.side = pty.fork()
-        if self.pid == 0:
-            os.chdir(shell.folder)
-            os.execve(command[0], command, shell.environment)
-        self.shown, self.is_over = "", False
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if not self.is_over:
-            os.killpg(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+        super().__init__()
+        self.start(shell.command(arguments), shell.folder, shell.environment)
+        self.seen = 0
 
     def read_until(self, text):
-        """Read until it shows this behind what was read before."""
-        shown = ""
-        while text not in shown:
-            shown += os.read(self.side, 65536).decode()
-        self.shown += shown
-        return shown
-
-    def write(self, text):
-        os.write(self.side, text.encode())
+        """Read until it shows this behind what was read before, and return that."""
+        wait_until(lambda: text in self.read()[self.seen :])
+        before, self.seen = self.seen, len(self.shown)
+        return self.shown[before:]
 
     def interrupt(self):
         """Type Ctrl-C when it waits: just before its call of the system, Python would notice that only after it."""
-        wait_until(lambda: Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].startswith("S"))
-        self.write("\x03")
+        wait_until(lambda: read_state(self.process.pid) == "S")
+        self.type("\x03")
 
     def end(self):
         """Read all that is left, and return the exit status."""
-        with suppress(OSError):
-            while chunk := os.read(self.side, 65536):
-                self.shown += chunk.decode()
-        os.close(self.side)
-        self.is_over = True
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        wait_until(lambda: self.read() and self.is_over)
+        return self.process.wait()
 
 
 EDITOR = """
@@ -411,28 +391,28 @@ fi
 
 def test_on_a_terminal_it_asks_and_leads_back_to_the_editor(desk, bike, shell):
     desk.use(EDITOR)
-    with Terminal(shell, "edit", "report:*") as terminal:
+    with closing(Editing(shell, "edit", "report:*")) as terminal:
         terminal.read_until("ready")
         terminal.interrupt()
         wait_until(lambda: "interrupted" in (shell.folder / "turns").read_text())
-        terminal.write("\n")
-        _, status = os.waitpid(terminal.pid, os.WUNTRACED)
+        terminal.type("\n")
+        _, status = os.waitpid(terminal.process.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status), "the shell has the terminal while the editor is stopped"
-        os.kill(terminal.pid, signal.SIGCONT)
+        os.kill(terminal.process.pid, signal.SIGCONT)
         assert "line 2: 'report:A': bad schedule 'nonsense'" in terminal.read_until("Edit it again? [y]es, [n]o: ")
-        terminal.write("y\n")
+        terminal.type("y\n")
         shown = terminal.read_until("Change that? [y]es, [n]o, [e]dit again: ")
         assert "changed" in shown
         assert "EVERY:1h@0 -> @daily" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
         assert dict(bike.get_schedules())["report:A"] == HOURLY
-        terminal.write("what?\n")
+        terminal.type("what?\n")
         terminal.read_until("again: ")
-        terminal.write("yes\n")
+        terminal.type("yes\n")
         assert terminal.end() == 0
         assert dict(bike.get_schedules())["report:A"] == "@daily"
-    with Terminal(shell, "edit") as terminal, unchanged(bike.store):
+    with closing(Editing(shell, "edit")) as terminal, unchanged(bike.store):
         terminal.read_until("again: ")
-        terminal.write("n\n")
+        terminal.type("n\n")
         assert terminal.end() == 0
         assert "nothing was changed" in terminal.shown
     assert list_left(shell) == []
@@ -454,14 +434,14 @@ sed -i 's/^report:A,EVERY:1h@0/report:A,nonsense/' "$1"
 
 def test_what_was_edited_is_kept_if_the_next_editor_fails_or_somebody_interrupts_it(desk, bike, shell):
     desk.use(BREAKING)
-    with Terminal(shell, "edit") as terminal, unchanged(bike.store):
+    with closing(Editing(shell, "edit")) as terminal, unchanged(bike.store):
         terminal.read_until("Edit it again? [y]es, [n]o: ")
-        terminal.write("y\n")
+        terminal.type("y\n")
         assert terminal.end() == 1
         assert "report:A,nonsense" in check_kept(shell, terminal.shown)
     list_left(shell)[0].unlink()
     desk.use("sed -i 's/^report:A,EVERY:1h@0/report:A,@daily/' \"$1\"")
-    with Terminal(shell, "edit") as terminal, unchanged(bike.store):
+    with closing(Editing(shell, "edit")) as terminal, unchanged(bike.store):
         terminal.read_until("Change that? [y]es, [n]o, [e]dit again: ")
         terminal.interrupt()
         assert terminal.end() == 130
@@ -487,10 +467,10 @@ def test_what_was_edited_is_kept_if_the_server_has_gone_away(own, is_edited):
 def test_no_job_goes_if_somebody_has_made_the_row_with_its_new_id_a_bad_one(desk, bike, shell):
     bike.set("other:A", "EVERY:1h")
     desk.use("sed -i 's/^report:A,EVERY:1h@0/daily:A,AFTER:other:A/' \"$1\"")
-    with Terminal(shell, "edit", "report:A") as terminal:
+    with closing(Editing(shell, "edit", "report:A")) as terminal:
         terminal.read_until("Change that? [y]es, [n]o, [e]dit again: ")
         bike.set("other:A", "AFTER:daily:A")
-        terminal.write("y\n")
+        terminal.type("y\n")
         assert terminal.end() == 2
         said = terminal.shown
     assert "'daily:A': bad schedule" in said

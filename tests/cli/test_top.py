@@ -1,12 +1,9 @@
 """The command top: a real pseudo-terminal, real keys and signals."""
 
-import fcntl
 import itertools
 import os
 import re
-import select
 import signal
-import struct
 import termios
 from dataclasses import replace
 
@@ -26,7 +23,7 @@ from redbike.store.next_state import NextState
 from tests.commandline import Shell, memory_file, read
 from tests.loops import make_worker
 from tests.proc import read_state
-from tests.terminal import COLOUR
+from tests.terminal import COLOUR, Terminal
 from tests.verbs import take_one
 from tests.waiting import wait_until
 
@@ -34,34 +31,17 @@ BEGIN, END = "\x1b[?1049h", "\x1b[?1049l"  # of the screen that is the program's
 CLEAR = "\x1b[H"
 
 
-class Screen:
-    """``redbike top`` on a terminal, with what it has shown so far."""
+class Screen(Terminal):
+    """``redbike top`` on a terminal."""
 
     def __init__(self, shell, *arguments, columns=80, lines=24, shows="DUE NEXT", complaints=None, **environment):
-        self.terminal, self.side = os.openpty()
-        self.resize(columns, lines)
+        super().__init__(columns, lines)
         self.before = termios.tcgetattr(self.side)
         own = {name: value for name, value in shell.environment.items() if name not in ("COLUMNS", "LINES")}
         files = self.side, self.side, self.side if complaints is None else complaints
         # With a variable of Python's own, a new interpreter is started, and nothing is forked.
         self.process = shell.spawn(("top", *arguments), *files, own | {"TERM": "xterm-256color"} | environment)
-        self.shown = ""
         self.wait_for(shows)
-
-    def resize(self, columns, lines):
-        self.columns, self.lines = columns, lines
-        fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-
-    def read(self):
-        # Unlike select(), it takes the terminal whatever the number of its file is.
-        poll = select.poll()
-        poll.register(self.terminal, select.POLLIN)
-        while any(event & select.POLLIN for _, event in poll.poll(0)):
-            self.shown += os.read(self.terminal, 65536).decode(errors="replace")
-        return self.shown
-
-    def wait_for(self, text):
-        wait_until(lambda: text in COLOUR.sub("", self.read()))
 
     def last(self):
         """The lines of what was drawn last, when all of it has come: it fills the terminal to its last column."""
@@ -78,10 +58,7 @@ class Screen:
         drawn = COLOUR.sub("", self.read()).rpartition(BEGIN)[2].partition(END)[0].rpartition(CLEAR)[2]
         return drawn.replace("\r", "").split("\n")
 
-    def type(self, keys):
-        os.write(self.terminal, keys)
-
-    def end(self, keys=b""):
+    def end(self, keys=""):
         """Its exit status, when these were typed; the terminal must be as it was."""
         self.type(keys)
         # What is not read would hold it up. What it has written last may come after it is gone.
@@ -103,11 +80,11 @@ def bike(bike):
         yield bike
 
 
-OTHERS = (b"x\x04", signal.SIGINT, signal.SIGHUP)
+OTHERS = ("x\x04", signal.SIGINT, signal.SIGHUP)
 
 
 @pytest.mark.parametrize(
-    "end", [b"xq", signal.SIGTERM, *(pytest.param(other, marks=pytest.mark.acceptance) for other in OTHERS)]
+    "end", ["xq", signal.SIGTERM, *(pytest.param(other, marks=pytest.mark.acceptance) for other in OTHERS)]
 )
 def test_it_shows_what_there_is_until_a_key_or_a_signal_ends_it(bike, shell, end):
     screen = Screen(shell)
@@ -125,7 +102,7 @@ def test_it_shows_what_there_is_until_a_key_or_a_signal_ends_it(bike, shell, end
     # What changes is seen without a key.
     bike.set("new:A", "EVERY:1s")
     screen.wait_for("new:A")
-    (screen.type if isinstance(end, bytes) else screen.process.send_signal)(end)
+    (screen.type if isinstance(end, str) else screen.process.send_signal)(end)
     assert screen.end() == 0
 
 
@@ -142,7 +119,7 @@ def test_it_fits_into_a_window_whose_size_changes(bike, shell):
         screen.process.send_signal(signal.SIGWINCH)
         wait_until(lambda seen=seen: CLEAR in screen.read()[seen:])
         wait_until(lambda lines=lines, columns=columns: fits(screen.last(), columns, lines))
-    assert screen.end(b"q") == 0
+    assert screen.end("q") == 0
 
 
 def test_a_run_tells_how_far_it_is_until_it_ends(bike, shell):
@@ -157,7 +134,7 @@ def test_a_run_tells_how_far_it_is_until_it_ends(bike, shell):
     assert "50%" not in "\n".join(screen.last())
     bike.store.runs.end(run, NextState("stop"))
     wait_until(lambda: "PROGRESS" not in "\n".join(screen.last()))
-    assert screen.end(b"q") == 0
+    assert screen.end("q") == 0
 
 
 def test_ctrl_z_gives_the_terminal_back_and_it_goes_on_later(bike, shell):
@@ -168,16 +145,16 @@ def test_ctrl_z_gives_the_terminal_back_and_it_goes_on_later(bike, shell):
     assert termios.tcgetattr(screen.side) == screen.before
     screen.process.send_signal(signal.SIGCONT)
     wait_until(lambda: screen.read().count(BEGIN) == 2)
-    assert screen.end(b"q") == 0
+    assert screen.end("q") == 0
 
 
-@pytest.mark.parametrize(("keys", "shows"), [(b"", "DUE NEXT"), (b"\x1b[B\r", "Any key goes back.")])
+@pytest.mark.parametrize(("keys", "shows"), [("", "DUE NEXT"), ("\x1b[B\r", "Any key goes back.")])
 def test_a_terminal_that_is_closed_ends_it(bike, shell, keys, shows):
     with memory_file() as complaints:
         screen = Screen(shell, PYTHONUNBUFFERED="", complaints=complaints)
         screen.type(keys)
         screen.wait_for(shows)
-        os.close(screen.terminal)
+        os.close(screen.own)
         os.close(screen.side)
         wait_until(lambda: screen.process.poll() is not None)
         assert "Traceback" not in read(complaints)
@@ -193,36 +170,36 @@ def test_a_server_that_goes_away_is_named_and_keys_still_count(own):
     os.kill(pid, signal.SIGSTOP)
     os.kill(pid, signal.SIGKILL)
     screen.wait_for("not of now: ")
-    assert screen.end(b"q") == 0
+    assert screen.end("q") == 0
 
 
 def test_it_starts_no_server(tmp_path):
     shell = Shell(tmp_path, None)
-    terminal, side = os.openpty()
+    terminal = Terminal()
     with memory_file() as said:
-        assert shell.spawn(("top",), side, side, said).wait(60) == 1
+        assert shell.spawn(("top",), terminal.side, terminal.side, said).wait(60) == 1
         assert len(read(said).splitlines()) == 1
     assert not (tmp_path / ".redbike").exists()
-    os.close(terminal)
-    os.close(side)
+    os.close(terminal.own)
+    os.close(terminal.side)
 
 
 def test_a_job_is_chosen_and_is_acted_on_after_a_question(bike, shell, prefix):
     screen = Screen(shell, columns=120, lines=40)
-    screen.type(b"p")
+    screen.type("p")
     screen.wait_for("No job is chosen")
-    screen.type(b"\x1b[B\x1b[B\x1b[Bp")
+    screen.type("\x1b[B\x1b[B\x1b[Bp")
     screen.wait_for("? y: yes, any other key: no")
     [jobid] = re.findall(r"Pause (\S+)\? y", "\n".join(screen.last()))
-    screen.type(b"n")
+    screen.type("n")
     screen.wait_for(f"{jobid}: nothing was done.")
     assert "paused" not in bike.tell(jobid)
-    screen.type(b"py")
+    screen.type("py")
     wait_until(lambda: "paused" in bike.tell(jobid))
     screen.wait_for(f"pause {jobid}: ")
-    screen.type(b"uy")
+    screen.type("uy")
     wait_until(lambda: "paused" not in bike.tell(jobid))
-    assert screen.end(b"q") == 0
+    assert screen.end("q") == 0
     assert [(entry.action, entry.jobid) for entry in bike.log()][:2] == [("resume", jobid), ("pause", jobid)]
 
 
@@ -236,28 +213,28 @@ def test_an_id_that_looks_like_a_pattern_is_one_job(bike, jobid):
 
 def test_jobs_are_found_and_shown(bike, shell):
     screen = Screen(shell, columns=120, lines=40)
-    screen.type(b"/29x\x7f\r")
+    screen.type("/29x\x7f\r")
     screen.wait_for("Jobs like 29")
     wait_until(lambda: "DUE NEXT" not in "\n".join(screen.last()))
     assert [line.split()[0] for line in screen.last() if ":B" in line] == ["29:B"]
-    screen.type(b"\x1b[B\r")
+    screen.type("\x1b[B\r")
     screen.wait_for("Any key goes back.")
     shown = COLOUR.sub("", screen.read()).rpartition(END)[2]
     assert shown.strip().startswith("29:B")
     assert "Every hour" in shown
-    screen.type(b" ")
+    screen.type(" ")
     wait_until(lambda: screen.read().count(BEGIN) == 2)
     # It may be gone when somebody asks for it.
     bike.unset("29:B")
-    screen.type(b"\r")
+    screen.type("\r")
     screen.wait_for("no such job: '29:B'")
-    screen.type(b" ")
+    screen.type(" ")
     wait_until(lambda: screen.read().count(BEGIN) == 3)
-    screen.type(b"\x1b")
+    screen.type("\x1b")
     wait_until(lambda: "DUE NEXT" in "\n".join(screen.last()))
-    screen.type(b"/[\r")
+    screen.type("/[\r")
     screen.wait_for("bad pattern")
-    assert screen.end(b"q") == 0
+    assert screen.end("q") == 0
 
 
 KEYS = st.sampled_from(["q", "s", "/", "y", "n", "x", "\r", "\x1b", "\x7f", "\x1b[A", "\x1b[B", *VERBS, "é", "\x00"])
