@@ -16,6 +16,7 @@ from unittest.mock import patch
 from redbike import Redbike, RoundRobin
 from redbike.cli import main
 from tests.forkserver import ForkServer, Process, is_plain
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent
 FORK_SERVER = ForkServer()
@@ -86,6 +87,16 @@ class Shell:
         """What was printed there so far."""
         path = self.folder / log
         return path.read_text() if path.exists() else ""
+
+    def status_of(self, jobid: str) -> str:
+        """Return the first word of the status of a job; "" if it has none."""
+        return str(self.bike.tell(jobid)["status"] or "")[:3]
+
+    def run_to_its_end(self, jobid: str) -> None:
+        """Set a job that runs once, and wait until it has succeeded."""
+        assert self.bike.set(jobid, "NOW")
+        wait_until(lambda: self.status_of(jobid) not in ("TML", "ENQ", "WRK"))
+        assert self.status_of(jobid) == "STP"
 
     def close(self) -> None:
         """Kill what still runs."""

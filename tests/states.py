@@ -43,6 +43,10 @@ def end(store: Store, run: Run, outcome: NextState, now: float = NOW) -> Answer:
     return answer
 
 
+def inspect(store: Store, jobid: str = JOB) -> JobState:
+    return store.questions.inspect([jobid])[0]
+
+
 def pause(store: Store, now: float = START, until: float | None = None) -> str:
     return store.at(now).pauses.pause([JOB], until, "somebody@somewhere", "a reason")[0]
 

@@ -17,10 +17,10 @@ from redbike.store.jobs import JobToSet
 from redbike.store.records import RetryState
 from redbike.store.run import LEASE
 from redbike.worker.worker import Worker
+from tests.states import JOB, QUEUE, inspect
 from tests.store.inspection.mending import repaired
 from tests.verbs import Quiet, run_job, set_one, take_many, take_one
 
-JOB, QUEUE = "job:A", "work-A"
 HOUR, DAY = 3600.0, 86400.0
 NOON = 100 * DAY + DAY / 2
 HOURLY = "EVERY:1h@0"
@@ -32,13 +32,9 @@ def put(store, schedule=HOURLY, due=NOON, now=NOON - HOUR / 2, jobid=JOB, settin
     """Set a job as users do; it is due first at `due`, unless its schedule says that."""
     own = Settings(**settings or {})
     request = Request(jobid, parse(schedule, anchor=now), QUEUE, now, now, False, read_changes(EXPIRING | options))
-    request.known = state(store, jobid).options
+    request.known = inspect(store, jobid).options
     made = request.make_job(own)
     set_one(store.at(now), made if made.due == "now" or made.once else replace(made, due=due))
-
-
-def state(store, jobid=JOB):
-    return store.questions.inspect([jobid])[0]
 
 
 def take(store, now, jobid=JOB):
@@ -52,7 +48,7 @@ def timers(store):
 
 
 def fate(store, jobid=JOB):
-    found = state(store, jobid)
+    found = inspect(store, jobid)
     assert list(fsck(store)) == []
     return found.timeline, (found.status or "")[:3], found.skipped
 
@@ -67,7 +63,7 @@ def test_an_occurrence_expires_in_a_queue_without_workers(store, dispatcher, pas
     put(store)
     assert pass_at(NOON) == 1
     assert pass_at(NOON + WAIT - 0.001) == 0
-    assert state(store).waiting.due == NOON
+    assert inspect(store).waiting.due == NOON
     # A timer that comes too early is set anew, and the dispatcher sleeps until then.
     store.client.zadd(store.keys.timers, {f"expires:{JOB}": NOON + 1})
     dispatcher.dispatch_due(NOON + 2)
@@ -77,7 +73,7 @@ def test_an_occurrence_expires_in_a_queue_without_workers(store, dispatcher, pas
     assert timers(store) == []
     # The next one is another occurrence.
     assert pass_at(NOON + HOUR) == 1
-    assert (state(store).waiting.due, state(store).waits_until) == (NOON + HOUR, NOON + HOUR + WAIT)
+    assert (inspect(store).waiting.due, inspect(store).waits_until) == (NOON + HOUR, NOON + HOUR + WAIT)
 
 
 def test_it_may_be_a_setting(store, pass_at):
@@ -90,8 +86,8 @@ def test_it_may_be_a_setting(store, pass_at):
     assert pass_at(NOON + WAIT, expires=WAIT) == 0
     assert fate(store) == SKIPPED
     assert pass_at(NOON + 10 * HOUR, expires=WAIT) == 1
-    assert state(store, "own:A").skipped == {"expired": 1, "missed": 10}
-    assert [state(store, f"{name}:A").waiting.due for name in ("none", "zero")] == [NOON, NOON]
+    assert inspect(store, "own:A").skipped == {"expired": 1, "missed": 10}
+    assert [inspect(store, f"{name}:A").waiting.due for name in ("none", "zero")] == [NOON, NOON]
 
 
 def test_many_expire_in_one_pass_and_leave_no_entries_behind(store, pass_at):
@@ -101,7 +97,7 @@ def test_many_expire_in_one_pass_and_leave_no_entries_behind(store, pass_at):
     # Also while the queue is paused.
     store.at(NOON).queue_limits.pause(QUEUE)
     pass_at(NOON + WAIT + 1)
-    assert {state(store, f"{number}:A").status[:3] for number in range(250)} == {"STP"}
+    assert {inspect(store, f"{number}:A").status[:3] for number in range(250)} == {"STP"}
     assert store.client.exists(store.keys.queue(QUEUE), store.keys.tombstones(QUEUE)) == 0
     assert store.counts.read()["skipped:expired:"] == 250
     assert list(fsck(store)) == []
@@ -122,10 +118,10 @@ def test_with_catchup_all_those_that_came_due_meanwhile_run_unless_they_have_exp
     put(store, catchup="all", expires=2.5 * HOUR)
     pass_at(NOON)
     assert pass_at(NOON + 2.5 * HOUR) == 1
-    assert (state(store).waiting.due, state(store).skipped) == (NOON + HOUR, {"expired": 1})
+    assert (inspect(store).waiting.due, inspect(store).skipped) == (NOON + HOUR, {"expired": 1})
     # After an outage of the dispatcher as well.
     assert pass_at(NOON + 6 * HOUR) == 1
-    assert (state(store).waiting.due, state(store).skipped) == (NOON + 4 * HOUR, {"expired": 4})
+    assert (inspect(store).waiting.due, inspect(store).skipped) == (NOON + 4 * HOUR, {"expired": 4})
 
 
 def test_a_job_whose_schedule_cannot_be_read_is_left_to_a_worker(store, pass_at):
@@ -133,7 +129,7 @@ def test_a_job_whose_schedule_cannot_be_read_is_left_to_a_worker(store, pass_at)
     pass_at(NOON)
     store.client.hset(store.keys.schedules, JOB, "never")
     assert pass_at(NOON + DAY) == 0
-    assert (state(store).waiting.due, timers(store)) == (NOON, [])
+    assert (inspect(store).waiting.due, timers(store)) == (NOON, [])
 
 
 # A late dispatcher
@@ -155,7 +151,7 @@ def test_what_would_be_enqueued_after_the_shorter_of_grace_and_expires_is_skippe
     put(store, **options)
     assert pass_at(NOON + 5 * HOUR + late) == (due is None)
     assert fate(store) == (due, "ENQ" if due is None else "TML", skipped)
-    assert state(store).waits_until == (None if due else NOON + 5 * HOUR + WAIT)
+    assert inspect(store).waits_until == (None if due else NOON + 5 * HOUR + WAIT)
 
 
 # One-offs
@@ -170,19 +166,19 @@ def test_whoever_wants_it_all_the_same_runs_it_for_its_due_time(store, pass_at, 
         begin(store, NOON + WAIT)
     else:
         pass_at(NOON + WAIT + 1)
-    found = state(store)
+    found = inspect(store)
     assert (fate(store), found.dropped) == ((None, "STP", {"expired": 1}), NOON)
     assert (found.schedule, found.spent) == ("STOP", None)  # the store of tests keeps it
     asked = NOON + 2 * HOUR
     run_job(store.at(asked), JOB)
     # From the instant of the order.
-    assert state(store).waits_until == asked + WAIT
+    assert inspect(store).waits_until == asked + WAIT
     assert pass_at(asked + WAIT - 1) == 0
     run = take(store, asked + WAIT - 1)
     assert (run.due, decide_unwanted(run, override(Settings(), run.options), asked + WAIT - 1)) == (NOON, None)
     store.at(asked + WAIT - 1).runs.release([run])
     pass_at(asked + 3 * WAIT)
-    assert (fate(store), state(store).dropped) == ((None, "STP", {"expired": 2}), NOON)
+    assert (fate(store), inspect(store).dropped) == ((None, "STP", {"expired": 2}), NOON)
 
 
 # At a worker
@@ -225,10 +221,10 @@ def test_failed_occurrences_in_a_row_stay_counted(store, pass_at):
     store.at(NOON + 1).runs.end(run, decide_failed(run, ValueError(), own, NOON + 1))
     pass_at(NOON + HOUR)
     pass_at(NOON + HOUR + WAIT)
-    assert state(store).retry_state == "0 0 failed=1"
+    assert inspect(store).retry_state == "0 0 failed=1"
     pass_at(NOON + 2 * HOUR)
     assert not begin(store, NOON + 2 * HOUR + WAIT)
-    assert state(store).retry_state == "0 0 failed=1"
+    assert inspect(store).retry_state == "0 0 failed=1"
 
 
 @pytest.mark.parametrize("asked", [NOON + HOUR / 2, NOON + WAIT / 2])
@@ -238,13 +234,13 @@ def test_an_overdue_run_counts_from_the_instant_at_which_somebody_asks_for_it(st
     if waits:
         assert pass_at(NOON) == 1
     run_job(store.at(asked), JOB)
-    assert (state(store).waiting.due, state(store).waits_until) == (NOON, asked + WAIT)
+    assert (inspect(store).waiting.due, inspect(store).waits_until) == (NOON, asked + WAIT)
     assert pass_at(asked + WAIT - 1) == 0
     run = take(store, asked + WAIT - 1)
     assert decide_unwanted(run, override(Settings(), run.options), run.start) is None
     store.at(run.start).runs.release([run])
     # Nobody knows by the run when that was.
-    assert state(store).waits_until == run.start + WAIT
+    assert inspect(store).waits_until == run.start + WAIT
     pass_at(run.start + WAIT)
     assert fate(store) == (NOON + HOUR * (1 if run.start + WAIT < NOON + HOUR else 2), "TML", {"expired": 1})
 
@@ -266,11 +262,11 @@ def test_what_has_begun_does_not_expire(store, pass_at, how):
         decided = decide_handed_back(run) if how == "handed back" else decide_failed(run, ValueError(), own, NOON + 1)
         store.at(NOON + 1).runs.end(run, decided)
     pass_at(NOON + HOUR / 2)
-    assert state(store).waiting.due == NOON
-    assert state(store).waits_until is None
+    assert inspect(store).waiting.due == NOON
+    assert inspect(store).waits_until is None
     assert list(fsck(store)) == []
     pass_at(NOON + DAY)
-    assert state(store).waiting.due == NOON
+    assert inspect(store).waiting.due == NOON
     assert begin(store, NOON + DAY)
 
 
@@ -283,7 +279,7 @@ def test_of_those_that_came_due_during_a_run_the_first_that_has_not_expired_runs
     run, ended = take(store, NOON), NOON + 3.2 * HOUR
     decided = decide_done(run, None, override(Settings(), run.options), ended)
     assert store.at(ended).runs.end(run, decided).detail == "queue"
-    found = state(store)
+    found = inspect(store)
     assert (found.waiting.due, found.waits_until) == (NOON + 2 * HOUR, NOON + 3.5 * HOUR)
     assert found.skipped == {"expired": 1, "running": 1}
     pass_at(NOON + 3.5 * HOUR)
@@ -323,7 +319,7 @@ def test_of_what_came_due_during_a_pause_catchup_runs_only_what_has_not_expired(
     store.client.hset(store.keys.retry_states, JOB, "0 0 failed=2")
     pause(store, NOON + 1)
     assert resume(store.at(NOON + paused), Settings(), [JOB]) == [word]
-    found = state(store)
+    found = inspect(store)
     assert RetryState.parse(found.retry_state).failed == 2
     assert (found.waiting.due if found.waiting else found.timeline, found.skipped) == (due, skipped)
     assert found.dropped == (NOON if word == "stopped" else None)
@@ -340,7 +336,7 @@ def test_what_has_no_due_times_of_its_own_does_not_expire_also_when_somebody_ask
     pause(store, NOON + DAY)
     run_job(store.at(NOON + DAY + 1), JOB)
     pass_at(NOON + 2 * DAY)
-    assert (state(store).waiting.due, state(store).skipped) == (NOON, {})
+    assert (inspect(store).waiting.due, inspect(store).skipped) == (NOON, {})
 
 
 # What is damaged
@@ -360,17 +356,17 @@ def test_repair_removes_a_timer_of_no_job_and_sets_that_of_what_it_enqueues_agai
     pass_at(NOON, **settings)
     store.client.delete(store.keys.timers, store.keys.queued, store.keys.queue(QUEUE))
     repaired(bike)
-    assert state(store).waits_until == NOON + WAIT
+    assert inspect(store).waits_until == NOON + WAIT
 
 
 def test_what_does_not_expire_is_not_said_to(store, pass_at):
     put(store, "CONTINUE", now=NOON)
     take(store, NOON)
-    found = state(store).run
+    found = inspect(store).run
     [run] = take_many(store.at(found.start), [(QUEUE, 1e6)], [1], "tag", 1, repeated=True)
     store.at(NOON + 1).runs.end(run, decide_done(run, 5, override(Settings(), run.options), NOON + 1))
     assert pass_at(NOON + 6) == 1
-    assert (state(store).expires_at, state(store).waits_until) == (NOON + 6 + WAIT, None)
+    assert (inspect(store).expires_at, inspect(store).waits_until) == (NOON + 6 + WAIT, None)
 
 
 # Workers as they are
@@ -418,6 +414,6 @@ def test_what_an_older_version_or_a_person_has_written_is_skipped_too(store, pas
     store.client.zadd(store.keys.timeline, {"ghost:A": NOON})
     Dispatcher(store.at(NOON + 3.5 * HOUR), Settings(**settings)).timekeeper.skip_missed(NOON - 1)
     pass_at(NOON + 3.5 * HOUR, **settings)
-    found = state(store)
+    found = inspect(store)
     is_run = reason == "missed" and text.startswith("AT")
     assert (found.waiting is not None, reason in found.skipped) == (is_run, not is_run)

@@ -20,10 +20,9 @@ from redbike.store.next_state import Answer, NextState
 from redbike.store.records import RetryState
 from redbike.store.run import LEASE, Run
 from redbike.store.schedules import find_schedule
-from tests.states import end
+from tests.states import JOB, QUEUE, end, inspect
 from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many, take_one
 
-JOB, QUEUE = "job:A", "work-A"
 HOUR, DAY = 3600.0, 86400.0
 MIDNIGHT = 100 * DAY
 HOURLY = "EVERY:1h@0"
@@ -32,10 +31,6 @@ HOURLY = "EVERY:1h@0"
 def put(store, due, now=MIDNIGHT, schedule=HOURLY, jobid=JOB, **options):
     stored = format_options({name.replace("_", "-"): value for name, value in options.items()})
     set_one(store.at(now), JobToSet(jobid, parse(schedule).text, due, False, QUEUE, options=stored))
-
-
-def state(store, jobid=JOB):
-    return store.questions.inspect([jobid])[0]
 
 
 def run(schedule="EVERY:10@0", due=100.0, **more):
@@ -77,8 +72,8 @@ def test_after_a_day_asleep_each_policy_runs_its_occurrences(store, pass_at, pol
     now = MIDNIGHT + DAY + HOUR / 2
     skip_missed(store.at(now), Settings(), MIDNIGHT, now)
     assert run_all(store, pass_at, now) == worked
-    assert state(store).skipped == skipped
-    assert state(store).timeline == MIDNIGHT + 25 * HOUR
+    assert inspect(store).skipped == skipped
+    assert inspect(store).timeline == MIDNIGHT + 25 * HOUR
     assert list(fsck(store)) == []
 
 
@@ -88,7 +83,7 @@ def test_an_option_counts_against_the_setting_in_both_directions(store):
     put(store, MIDNIGHT + HOUR, jobid="none:A", catchup="none")
     put(store, MIDNIGHT + HOUR, jobid="plain:A")
     skip_missed(store.at(now), Settings(catchup="none"), MIDNIGHT, now)
-    assert [state(store, f"{name}:A").timeline for name in ("last", "none", "plain")] == [
+    assert [inspect(store, f"{name}:A").timeline for name in ("last", "none", "plain")] == [
         MIDNIGHT + HOUR,
         MIDNIGHT + 25 * HOUR,
         MIDNIGHT + 25 * HOUR,
@@ -103,7 +98,7 @@ def test_an_occurrence_is_late_after_its_grace(store, late, moved):
     put(store, MIDNIGHT + HOUR, grace=60)
     now = MIDNIGHT + HOUR + late
     assert dispatch(store.at(now), [(JOB, repr(MIDNIGHT + HOUR), QUEUE)]) == moved
-    assert (state(store).waiting is not None) is bool(moved)
+    assert (inspect(store).waiting is not None) is bool(moved)
 
 
 def test_a_try_of_an_occurrence_is_never_late(store, pass_at):
@@ -112,13 +107,13 @@ def test_a_try_of_an_occurrence_is_never_late(store, pass_at):
     settings = Settings(on_error="retry", backoff=5.0)
     store.at(MIDNIGHT + 1).runs.end(taken, decide_failed(taken, ValueError(), settings, MIDNIGHT + 1))
     assert pass_at(MIDNIGHT + DAY) == 1
-    assert state(store).waiting.due == MIDNIGHT
+    assert inspect(store).waiting.due == MIDNIGHT
 
 
 def test_a_one_off_that_is_late_is_stopped_and_stays_so_when_it_is_loaded_again(store, pass_at):
     set_job(store.at(MIDNIGHT), JOB, f"AT:{MIDNIGHT + HOUR:.0f}", MIDNIGHT + HOUR, once=True)
     assert pass_at(MIDNIGHT + DAY, grace=60.0) == 0
-    found = state(store)
+    found = inspect(store)
     assert (found.schedule, found.status[:3], found.skipped) == ("STOP", "STP", {"late": 1})
     assert found.dropped == MIDNIGHT + HOUR
     # Whoever wants it all the same has the run that did not begin, and then it has run.
@@ -126,7 +121,7 @@ def test_a_one_off_that_is_late_is_stopped_and_stays_so_when_it_is_loaded_again(
     taken = take_one(store.at(MIDNIGHT + DAY), [(QUEUE, 500.0)], "tag")
     assert (taken.due, taken.attempt) == (MIDNIGHT + HOUR, 1)
     store.at(MIDNIGHT + DAY).runs.end(taken, decide_done(taken, None, Settings(), MIDNIGHT + DAY))
-    assert (state(store).status[:3], state(store).dropped) == ("STP", None)
+    assert (inspect(store).status[:3], inspect(store).dropped) == ("STP", None)
 
 
 def test_what_has_no_due_times_of_its_own_is_never_late(store, pass_at):
@@ -139,7 +134,7 @@ def test_what_has_no_due_times_of_its_own_is_never_late(store, pass_at):
 def test_a_damaged_grace_does_not_keep_the_dispatcher_busy(store, pass_at):
     put(store, MIDNIGHT + HOUR)
     store.client.hset(store.keys.options, JOB, '{"grace":1e-300}')
-    assert pass_at(MIDNIGHT + DAY) + len(state(store).skipped) == 1
+    assert pass_at(MIDNIGHT + DAY) + len(inspect(store).skipped) == 1
     put(store, MIDNIGHT + HOUR, jobid="next:A")
     store.client.hset(store.keys.options, "next:A", '{"grace":5e9}')
     assert pass_at(MIDNIGHT + DAY) == 1
@@ -153,17 +148,17 @@ def test_late_jobs_do_not_hold_up_the_others(store, pass_at):
     ]
     store.at(MIDNIGHT).jobs.set(jobs)
     assert pass_at(MIDNIGHT + DAY + HOUR / 2) == number // 2
-    assert state(store, "1:A").timeline == MIDNIGHT + 25 * HOUR
-    assert state(store, "1:A").skipped == {"late": 25}
+    assert inspect(store, "1:A").timeline == MIDNIGHT + 25 * HOUR
+    assert inspect(store, "1:A").skipped == {"late": 25}
 
 
 def test_a_late_job_whose_next_occurrence_is_due_is_moved_in_the_same_pass(store, pass_at):
     put(store, MIDNIGHT + HOUR, grace=60)
     put(store, MIDNIGHT + HOUR, grace=0, jobid="any:A")  # which overrides the setting
     assert pass_at(MIDNIGHT + 3 * HOUR + 30, grace=60.0) == 2
-    assert state(store).waiting.due == MIDNIGHT + 3 * HOUR
-    assert state(store).skipped == {"late": 2}
-    assert state(store, "any:A").waiting.due == MIDNIGHT + HOUR
+    assert inspect(store).waiting.due == MIDNIGHT + 3 * HOUR
+    assert inspect(store).skipped == {"late": 2}
+    assert inspect(store, "any:A").waiting.due == MIDNIGHT + HOUR
 
 
 def test_one_that_was_set_meanwhile_is_not_late(store):
@@ -171,7 +166,7 @@ def test_one_that_was_set_meanwhile_is_not_late(store):
     late = [(JOB, repr(MIDNIGHT + HOUR))]
     put(store, MIDNIGHT + 5 * HOUR, now=MIDNIGHT + 4 * HOUR, schedule="EVERY:5h@0")
     skip_late(store.at(MIDNIGHT + 4 * HOUR), Settings(), late, MIDNIGHT + 4 * HOUR)
-    assert (state(store).timeline, state(store).skipped) == (MIDNIGHT + 5 * HOUR, {"withdrawn": 1})
+    assert (inspect(store).timeline, inspect(store).skipped) == (MIDNIGHT + 5 * HOUR, {"withdrawn": 1})
 
 
 # Overlap
@@ -188,10 +183,10 @@ def test_a_schedule_set_during_the_run_that_comes_due_is_run_when_it_ends(store,
     put(store, MIDNIGHT + 10, now=MIDNIGHT + 5, schedule="EVERY:10@0", **options)
     pass_at(MIDNIGHT + 10, overlap=setting)
     left = (f"due:{MIDNIGHT + 10:.6f}", {}) if is_queued else ("set", {"running": 1})
-    assert (state(store).run.next, state(store).skipped) == left
+    assert (inspect(store).run.next, inspect(store).skipped) == left
     if is_queued:
         end(store, taken, decide_done(taken, None, settings, MIDNIGHT + 90), MIDNIGHT + 90)
-        assert state(store).waiting.due == MIDNIGHT + 10
+        assert inspect(store).waiting.due == MIDNIGHT + 10
 
 
 # Failures
@@ -212,7 +207,7 @@ def fail(store, failures, since=MIDNIGHT):
             store.at(now).runs.end(taken, next_state)
             places.append(taken.due)
     dispatcher.close()
-    return places, state(store)
+    return places, inspect(store)
 
 
 RETRIES = {"on_error": "retry", "backoff": 1}
@@ -294,18 +289,18 @@ def test_an_explicit_run_forgets_the_failed_occurrences(store):
     taken = take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag")
     failed = decide_failed(taken, ValueError("no"), override(Settings(), taken.options), MIDNIGHT)
     store.at(MIDNIGHT).runs.end(taken, failed)
-    assert RetryState.parse(state(store).retry_state).failed == 1
+    assert RetryState.parse(inspect(store).retry_state).failed == 1
     store.at(MIDNIGHT + 60).jobs.run([JOB])
-    assert RetryState.parse(state(store).retry_state).failed == 0
+    assert RetryState.parse(inspect(store).retry_state).failed == 0
 
 
 def test_a_run_that_is_asked_for_during_a_run_begins_the_count_again(store):
     put(store, MIDNIGHT, on_error="retry", retries=3, stop_after=3)
-    settings = override(Settings(), state(store).options)
+    settings = override(Settings(), inspect(store).options)
     taken = replace(take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag"), failed=2)
     store.at(MIDNIGHT + 1).jobs.run([JOB])
     end(store, taken, decide_failed(taken, ValueError(), settings, MIDNIGHT + 2), MIDNIGHT + 2)
-    assert RetryState.parse(state(store).retry_state).failed == 0
+    assert RetryState.parse(inspect(store).retry_state).failed == 0
 
 
 # Lost runs
@@ -323,7 +318,7 @@ def test_a_lost_run_ends_by_the_options_of_its_job(store, pass_at, option, setti
     put(store, MIDNIGHT, on_lost=option)
     take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag")
     pass_at(MIDNIGHT + LEASE, on_lost=setting)
-    found = state(store)
+    found = inspect(store)
     assert (found.status[:3], found.waiting and found.waiting.due) == (status, due)
 
 
@@ -344,7 +339,7 @@ def test_a_short_timeout_makes_a_short_lease_and_a_damaged_one_is_none(store, st
     put(store, MIDNIGHT)
     store.client.hset(store.keys.options, JOB, stored)
     taken = take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag")
-    assert (taken.deadline, state(store).lease) == (MIDNIGHT + timeout, MIDNIGHT + lease)
+    assert (taken.deadline, inspect(store).lease) == (MIDNIGHT + timeout, MIDNIGHT + lease)
 
 
 # Data

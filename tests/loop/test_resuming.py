@@ -11,18 +11,14 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.store import Store
 from tests.loops import raising
+from tests.states import JOB, QUEUE, inspect
 from tests.verbs import dispatch, set_job, set_one, survey, take_one
 
-JOB, QUEUE = "job:A", "work-A"
 HOUR, DAY = 3600.0, 86400.0
 MIDNIGHT = 20 * DAY
 NOON = MIDNIGHT + DAY / 2
 RESUMED = NOON + DAY + HOUR / 2
 HOURLY = "EVERY:1h@0.0"
-
-
-def inspect(store):
-    return store.questions.inspect([JOB])[0]
 
 
 def pause(store, now, until=None):

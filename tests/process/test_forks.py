@@ -7,7 +7,6 @@ import subprocess
 import pytest
 
 from tests.proc import children_of, handles
-from tests.waiting import wait_until
 
 WORKER = """
 import multiprocessing, os, sys, time
@@ -72,17 +71,11 @@ def noted(jobs):
     return path.read_text().splitlines() if path.exists() else []
 
 
-def run_to_its_end(jobs, jobid):
-    assert jobs.bike.set(jobid, "NOW")
-    wait_until(lambda: (jobs.bike.tell(jobid)["status"] or "")[:3] not in ("TML", "ENQ", "WRK"), timeout=20)
-    assert jobs.bike.tell(jobid)["status"][:3] == "STP"
-
-
 @pytest.mark.parametrize("concurrency", [1, 2])
 def test_the_children_of_a_job_hear_signals_as_new_processes_do(jobs, concurrency):
     worker = jobs.start("work", "jobs:Worker('A')", f"--concurrency={concurrency}")
-    run_to_its_end(jobs, "pool:A")
-    run_to_its_end(jobs, "terminate:A")
+    jobs.run_to_its_end("pool:A")
+    jobs.run_to_its_end("terminate:A")
     assert noted(jobs) == ["pool 285", f"terminated {-signal.SIGTERM:d}"]
     worker.terminate()
     assert worker.wait(timeout=60) == 0
@@ -93,10 +86,10 @@ def test_a_forked_process_that_comes_back_is_no_second_worker(jobs, concurrency,
     process = jobs.start("work", f"jobs:{worker}('A')", f"--concurrency={concurrency}")
     for number, (job, status) in enumerate([("returns", 0), ("exits", 7), ("raises", 1)], 1):
         assert "which it has forked: ZeroDivisionError" not in jobs.log()
-        run_to_its_end(jobs, f"{job}:A")
+        jobs.run_to_its_end(f"{job}:A")
         assert noted(jobs)[-2:] == ["forking", f"child {status}"]
         assert jobs.log().count("in the child") == number
-        run_to_its_end(jobs, f"plain:{number}:A")
+        jobs.run_to_its_end(f"plain:{number}:A")
         assert noted(jobs)[-1:] == ["plain"]
         assert len(noted(jobs)) == 3 * number
         assert children_of(process.pid) == []
@@ -113,7 +106,7 @@ def test_a_forked_process_has_the_handlers_from_before(jobs):
         "        child.start()\n        child.join()\n"
     )
     jobs.start("work", "jobs:Asynchronous('A')")
-    run_to_its_end(jobs, "job:A")
+    jobs.run_to_its_end("job:A")
     (caught,) = [int(line.split()[1], 16) for line in noted(jobs) if line.startswith("SigCgt:")]
     assert handles(os.getpid(), signal.SIGINT)
     assert caught & 1 << (signal.SIGINT - 1)

@@ -72,7 +72,7 @@ def test_what_runs_is_handed_back_and_runs_again_however_often(jobs, kind, concu
         assert kind != "Async" or jobs.log().count("cleaned up long:A") == attempt
     (jobs.folder / "go").touch()
     worker = jobs.start(*command)
-    wait_until(lambda: jobs.bike.tell("long:A")["status"].startswith("STP"))
+    wait_until(lambda: jobs.status_of("long:A") == "STP")
     worker.terminate()
     assert worker.wait(60) == 0
     runs = list(reversed(list(jobs.bike.runs())))
@@ -98,7 +98,7 @@ def test_short_jobs_that_were_taken_together_are_ended_begun_or_untouched(jobs):
     end_at_once(worker)
     states = {state.jobid: state for state in jobs.bike.store.questions.inspect([*many, "long:A", "later7:A"])}
     assert not any(state.run for state in states.values())
-    assert all(jobs.bike.tell(jobid)["status"].startswith("STP") for jobid in many)
+    assert all(jobs.status_of(jobid) == "STP" for jobid in many)
 
 
 def test_a_worker_that_stops_is_shown_as_stopping(jobs):

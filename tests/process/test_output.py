@@ -40,19 +40,9 @@ class Worker(RoundRobin):
 """
 
 
-def status_of(jobs, jobid):
-    return (jobs.bike.tell(jobid)["status"] or "")[:3]
-
-
 def begun(jobs):
     path = jobs.folder / "begun"
     return path.read_text().split() if path.exists() else []
-
-
-def run_to_its_end(jobs, jobid):
-    assert jobs.bike.set(jobid, "NOW")
-    wait_until(lambda: status_of(jobs, jobid) not in ("TML", "ENQ", "WRK"))
-    assert status_of(jobs, jobid) == "STP"
 
 
 def start(jobs, *arguments, output):
@@ -68,9 +58,9 @@ def start(jobs, *arguments, output):
 def test_a_reader_that_goes_away_costs_no_job(jobs, command):
     reader, writer = os.pipe()
     process = start(jobs, command, "jobs:Worker('A')", output=writer)
-    run_to_its_end(jobs, "first:A")
+    jobs.run_to_its_end("first:A")
     os.close(reader)
-    run_to_its_end(jobs, "child:A")
+    jobs.run_to_its_end("child:A")
     process.terminate()
     assert process.wait(timeout=60) == 0
 
@@ -78,12 +68,12 @@ def test_a_reader_that_goes_away_costs_no_job(jobs, command):
 def test_a_reader_that_stalls_costs_no_job_and_no_memory(jobs):
     reader, writer = os.pipe()
     up = start(jobs, "up", "jobs:Worker('A')", output=writer)
-    run_to_its_end(jobs, "plain:A")
+    jobs.run_to_its_end("plain:A")
     before = memory_of(up.pid)
-    run_to_its_end(jobs, "flood:A")
+    jobs.run_to_its_end("flood:A")
     assert memory_of(up.pid) < before + 16e6
     os.kill(worker_of(up.pid), signal.SIGKILL)
-    run_to_its_end(jobs, "after:A")
+    jobs.run_to_its_end("after:A")
     up.terminate()
     assert up.wait(timeout=60) == 0
     os.close(reader)
@@ -93,7 +83,7 @@ def test_a_worker_whose_output_nobody_reads_ends_what_overruns_and_stops(jobs):
     reader, writer = os.pipe()
     worker = start(jobs, "work", "jobs:Worker('A')", output=writer)
     assert jobs.bike.set("flood:A", "NOW", timeout=1)
-    wait_until(lambda: status_of(jobs, "flood:A") == "DIE")
+    wait_until(lambda: jobs.status_of("flood:A") == "DIE")
     worker.terminate()
     assert worker.wait(timeout=60) == 0
     os.close(reader)
@@ -118,7 +108,7 @@ def test_a_job_that_prints_a_flood_outlives_its_supervisor(jobs, number):
         os.close(reader)
     (jobs.folder / "go").touch()
     wait_until(lambda: all(map(is_gone, children)))
-    assert status_of(jobs, "long:A") == "STP"
+    assert jobs.status_of("long:A") == "STP"
     assert list(jobs.bike.failures()) == []
 
 
@@ -134,7 +124,7 @@ def test_a_job_whose_output_nobody_reads_outlives_its_supervisor(jobs):
     up.send_signal(signal.SIGKILL)
     up.wait()
     wait_until(lambda: all(map(is_gone, children)))
-    assert status_of(jobs, "long:A") == "STP"
+    assert jobs.status_of("long:A") == "STP"
 
 
 def test_a_terminal_that_is_closed_costs_no_job(jobs):
@@ -144,8 +134,8 @@ def test_a_terminal_that_is_closed_costs_no_job(jobs):
     wait_until(lambda: "long:A" in begun(jobs))
     os.close(leader)
     (jobs.folder / "go").touch()
-    run_to_its_end(jobs, "child:A")
-    assert status_of(jobs, "long:A") == "STP"
+    jobs.run_to_its_end("child:A")
+    assert jobs.status_of("long:A") == "STP"
     assert worker.poll() is None
 
 
@@ -162,7 +152,7 @@ def test_a_full_disk_or_a_closed_stream_costs_no_job(jobs, command, streams):
         line, shell=True, cwd=jobs.folder, env=jobs.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     jobs.started.append(process)
-    run_to_its_end(jobs, "plain:A")
+    jobs.run_to_its_end("plain:A")
     process.terminate()
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0
@@ -200,6 +190,6 @@ def test_text_that_the_locale_cannot_write_is_spelled_out(jobs, encoding):
     jobs.environment["PYTHONIOENCODING"] = encoding
     (jobs.folder / "jobs.py").write_text(make_module("print('half', chr(0xd800), chr(0xe9), chr(0x1f6b2), flush=True)"))
     worker = jobs.start("work", "jobs:Worker('A')")
-    run_to_its_end(jobs, "job:A")
+    jobs.run_to_its_end("job:A")
     assert "half \\ud800" in (jobs.folder / "log").read_bytes().decode(encoding)
     assert worker.poll() is None

@@ -56,10 +56,6 @@ class Aborting(Worker):
 """
 
 
-def status_of(jobs, jobid="job:A"):
-    return jobs.bike.tell(jobid)["status"][:3]
-
-
 def start(jobs, command, *more, worker="Worker"):
     return jobs.start(command, f"jobs:{worker}('A')", *more)
 
@@ -101,7 +97,7 @@ def test_a_signal_lets_the_current_job_finish(jobs, command, number):
     (jobs.folder / "go").touch()
     assert process.wait(timeout=60) == 0
     assert "done job:A" in jobs.log()
-    assert status_of(jobs) == "STP"
+    assert jobs.status_of("job:A") == "STP"
 
 
 @pytest.mark.parametrize(("command", "number"), [("dispatch", HANGUP), ("work", INTERRUPT)])
@@ -146,7 +142,7 @@ def test_signals_within_a_second_count_as_one(jobs, client):
     assert process.poll() is None
     (jobs.folder / "go").touch()
     assert process.wait(timeout=60) == 0
-    assert status_of(jobs) == "STP"
+    assert jobs.status_of("job:A") == "STP"
 
 
 @pytest.mark.parametrize(("number", "concurrency"), [(HANGUP, 1), (TERMINATION, 2)])
@@ -158,7 +154,7 @@ def test_a_second_signal_aborts_runs_and_nobody_hears_how_they_end(jobs, number,
     signal_until(worker, number, lambda: "aborting" in jobs.log())
     assert worker.wait(timeout=60) == -number
     assert jobs.log().count("aborting") == 1
-    assert status_of(jobs) == "ENQ"
+    assert jobs.status_of("job:A") == "ENQ"
 
 
 def test_an_abort_that_hangs_or_fails_holds_nothing_up(jobs):
@@ -183,7 +179,7 @@ def test_a_second_signal_to_up_aborts_the_runs_of_its_children(jobs):
     assert up.wait(timeout=60) == 128 + signal.SIGTERM
     assert is_gone(worker)
     assert jobs.log().count("aborting") == 1
-    assert status_of(jobs) == "ENQ"
+    assert jobs.status_of("job:A") == "ENQ"
 
 
 @pytest.mark.acceptance

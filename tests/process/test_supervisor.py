@@ -282,7 +282,7 @@ def test_what_comes_due_while_the_last_worker_ends_is_dispatched(jobs):
     up.terminate()
     wait_until(lambda: "stopping after the current job" in jobs.log())
     jobs.bike.set("soon:A", f"AT:{time.time() + 1}")
-    wait_until(lambda: jobs.bike.tell("soon:A")["status"].startswith("ENQ"))
+    wait_until(lambda: jobs.status_of("soon:A") == "ENQ")
     (jobs.folder / "go").touch()
     assert up.wait(30) == 0
     lines = [line for line in jobs.log().splitlines() if "stopping" in line or "stopped" in line]

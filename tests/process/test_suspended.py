@@ -88,7 +88,7 @@ def test_a_worker_that_was_suspended_begins_nothing_that_has_expired(jobs):
     began = store.timeline.read_clock()
     wait_until(lambda: store.timeline.read_clock() > began + STALE + 0.1)
     worker.send_signal(signal.SIGCONT)
-    wait_until(lambda: jobs.bike.tell("once:A")["status"].startswith("STP"))
+    wait_until(lambda: jobs.status_of("once:A") == "STP")
     assert jobs.bike.tell("once:A")["skipped"] == {"expired": 1}
     assert "worked" not in jobs.log()
     jobs.bike.control("HALT")

@@ -9,13 +9,9 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.pauses import Resumption
 from redbike.store.records import Pause
-from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, dump, end, pause, take
+from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, dump, end, inspect, pause, take
 from tests.states import queue_for as name_queue
 from tests.verbs import set_job, survey
-
-
-def inspect(store, jobid=JOB):
-    return store.questions.inspect([jobid])[0]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from redbike.store.alerts import Change
 from redbike.store.backfill import NewBackfill
 from redbike.store.blackouts import Blackout
 from redbike.store.entries import pack_entry, read_entry
-from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.keys import NOTIFIES
@@ -49,6 +48,7 @@ from tests.states import (
     TIMEOUT,
     dump,
     end,
+    inspect,
     list_problems,
     pause,
     place,
@@ -65,10 +65,6 @@ ENDED = pack_entry("web1:4711:OwnerOf1", [make_run(START)])
 ME = "me@here"
 
 Verb = Callable[[Store, Run], Any]
-
-
-def inspect(store: Store) -> JobState:
-    return store.questions.inspect([JOB])[0]
 
 
 def due_jobs(store: Store) -> list[tuple[str, str, str]]:
