@@ -9,7 +9,7 @@ from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.held import find_due
 from redbike.queries.hosts import find_timed
 from redbike.queries.paused import find_queued, foresee_paused
-from redbike.schedule.clock import list_due
+from redbike.schedule.clock import list_due_of_job
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
 from redbike.store.every_host import is_base
@@ -43,7 +43,7 @@ def list_next_due(
         yield from _list_parent_times(store, jobid, now, after, family)
     elif runs_as != jobid or not is_base(jobid):
         start = now if after is None else max(after, now)
-        for due in list_due(times, start, now, job["next_run"]):
+        for due in list_due_of_job(times, start, now, job["next_run"]):
             yield find_queued(times, due)
 
 

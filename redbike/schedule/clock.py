@@ -45,11 +45,11 @@ class Clock(NamedTuple):
         return f"{self.format(moment)} {self.zone}"
 
 
-def list_due(schedule: Schedule, after: float, now: float, stored: float | None = None) -> Iterator[float]:
-    """Yield the due times of a schedule strictly after `after` (epoch seconds).
+def list_due_of_job(schedule: Schedule, after: float, now: float, stored: float | None = None) -> Iterator[float]:
+    """Yield the due times of a job with this schedule strictly after `after` (epoch seconds).
 
-    `stored` is the due time of an existing job. It comes first, as a retry or a pause may have changed it; one that is
-    due as soon as it is set has no other.
+    `stored` is the due time that it has; None if it is not set yet. It comes first, as a retry or a pause may have
+    changed it. A schedule that is due at once has no other.
     """
     due = None if schedule.is_immediate else schedule.next(after)
     if stored is not None and (after <= now or stored > after):
@@ -70,12 +70,12 @@ def list_runs(
     remark: Callable[[float], str] = lambda due: "",
     find_shown: Callable[[float], float] = lambda due: due,
 ) -> Iterator[str]:
-    """Yield up to `count` lines: one for each due time, see `list_due`. `zone` is an IANA zone.
+    """Yield up to `count` lines: one for each due time, see `list_due_of_job`. `zone` is an IANA zone.
 
     `remark` is what stands behind a due time; `find_shown` returns the instant that is shown for one.
     """
     is_now = schedule.is_immediate and stored is None
-    for due in islice(iter([now]) if is_now else list_due(schedule, after, now, stored), count):
+    for due in islice(iter([now]) if is_now else list_due_of_job(schedule, after, now, stored), count):
         yield f"{_format_run(find_shown(due), now, zone)}{remark(due)}"
 
 
