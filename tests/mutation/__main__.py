@@ -5,7 +5,7 @@ Usage:
 
 ``mutation`` is ``python -m tests.mutation``. With words, only the mutants whose names have one of them; a name begins
 with its file and line. The tests are collected once. For each mutant a copy of this process runs those tests that use
-its scripts, the fastest ones first, until one fails.
+its scripts until one fails: first those that caught other mutants of its file, then the fastest.
 
 Options:
   --sample=<N>   So many of them, chosen by chance.
@@ -23,7 +23,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,10 @@ from tests.mutation.lua import FOLDER, Mutant, list_mutants, plant
 
 # Where scripts are run straight, in the process of the test.
 TESTS = ["store", "test_crashes.py", "loop", "dispatcher", "worker", "control", "queries"]
-LIMIT = 900.0  # seconds after which a copy that hangs is ended; a test that hangs is ended by its own timeout
+LIMIT = 1800.0  # seconds after which a copy is ended, and its mutant not caught; a test that hangs ends before
 SLOWEST = 20.0  # seconds of a test that is not tried
 CAUGHT, SURVIVED, NOTHING = 1, 0, 3  # exit statuses of a copy
+Known = dict[str, tuple[list[str], float]]  # of each test, the scripts that it sends, and its seconds
 
 
 class Mutation:
@@ -49,6 +50,7 @@ class Mutation:
     def __init__(self, mutants: list[Mutant], at_once: int) -> None:
         self.mutants, self.at_once = mutants, at_once
         self.survivors: list[str] = []
+        self._catches: dict[str, Counter[str]] = defaultdict(Counter)  # of each file, the tests that caught a mutant
         self._failed = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -62,12 +64,8 @@ class Mutation:
             print(f"first {len(items)} tests without a mutant", flush=True)
             if wait(fork(lambda: self._record(session.items, record)))[1]:
                 raise pytest.UsageError("the tests fail without a mutant")
-            known: dict[str, tuple[list[str], float]] = json.loads(record.read_text())
-        tests = defaultdict(dict)
-        for test, (verbs, seconds) in known.items():
-            for verb in verbs:
-                tests[verb][test] = seconds
-        self._try_all(lambda verbs: [items[test] for test in choose(tests, verbs)])
+            known: Known = json.loads(record.read_text())
+            self._try_all(items, known, Path(folder))
         return True
 
     def _record(self, items: list[pytest.Item], record: Path) -> int:
@@ -89,26 +87,27 @@ class Mutation:
         record.write_text(json.dumps(known))
         return CAUGHT if self._failed else SURVIVED
 
-    def _try(self, mutant: Mutant, choose_tests: Callable[[set[str]], list[pytest.Item]]) -> int:
+    def _try(self, mutant: Mutant, items: dict[str, pytest.Item], known: Known, folder: Path) -> int:
         verbs = plant(mutant)
         if not verbs:
             return NOTHING
-        items = choose_tests(verbs)
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        chosen = [items[test] for test in choose(known, verbs, self._catches[mutant.file])]
+        for item, following in zip(chosen, [*chosen[1:], None], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if self._failed:
+                (folder / str(os.getpid())).write_text(item.nodeid)
                 item.session._setupstate.teardown_exact(None)
                 return CAUGHT
         return SURVIVED
 
-    def _try_all(self, choose_tests: Callable[[set[str]], list[pytest.Item]]) -> None:
+    def _try_all(self, items: dict[str, pytest.Item], known: Known, folder: Path) -> None:
         counts = dict.fromkeys((CAUGHT, SURVIVED, NOTHING), 0)
         waiting = [mutant for mutant in self.mutants if not mutant.is_equivalent]
         running: dict[int, tuple[Mutant, int, float]] = {}
         while waiting or running:
             while waiting and len(running) < self.at_once:
                 mutant = waiting.pop(0)
-                pid = fork(lambda mutant=mutant: self._try(mutant, choose_tests))
+                pid = fork(lambda mutant=mutant: self._try(mutant, items, known, folder))
                 running[os.pidfd_open(pid)] = mutant, pid, time.monotonic()
             first = min(began for _, _, began in running.values()) + LIMIT - time.monotonic()
             ended, _, _ = select.select([*running], [], [], max(0.0, first))
@@ -118,6 +117,9 @@ class Mutation:
                 os.close(each)
                 status = wait(pid, kill=each not in ended)[1]
                 counts[status] += 1
+                if (catch := folder / str(pid)).exists():
+                    self._catches[mutant.file][catch.read_text()] += 1
+                    catch.unlink()
                 if status == SURVIVED:
                     self.survivors.append(mutant.name)
                     print(f"{time.monotonic() - began:5.1f} s  SURVIVED: {mutant.name}", flush=True)
@@ -128,10 +130,10 @@ class Mutation:
         )
 
 
-def choose(tests: dict[str, dict[str, float]], verbs: set[str]) -> list[str]:
-    """The tests that send one of these scripts, the fastest first."""
-    found = {test: seconds for verb in verbs for test, seconds in tests[verb].items() if seconds < SLOWEST}
-    return sorted(found, key=lambda test: found[test])
+def choose(known: Known, verbs: set[str], catches: Counter[str]) -> list[str]:
+    """The tests that send one of these scripts, those that caught most first, then the fastest."""
+    found = [test for test, (sent, seconds) in known.items() if seconds < SLOWEST and verbs.intersection(sent)]
+    return sorted(found, key=lambda test: (-catches[test], known[test][1]))
 
 
 def fork(act: Callable[[], int]) -> int:
@@ -161,7 +163,7 @@ def wait(pid: int, kill: bool = False) -> tuple[int, int]:
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     surroundings.kill_marked(f"{OF_MUTANT}={pid}")
-    return pid, CAUGHT if kill else os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else CAUGHT
+    return pid, SURVIVED if kill else os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else CAUGHT
 
 
 def main() -> int:
