@@ -124,12 +124,12 @@ class Sync:
         has for them; of its options a job keeps those that are not given. A job with a bad schedule, id or option is
         left as it is, and so is one that comes twice, and one that another group has: `take` takes it over. The log
         says why. With `prune`, the jobs of this `group` that are not in `pairs` are unset: those that an earlier call
-        with this group has set. Jobs of other groups stay, and so do jobs that were set by themselves. If one of
-        `pairs` has a bad id, all stay. Without `group`, all programs under a prefix share one, and unset each other's
-        jobs: so give each program a group of its own. With `dry_run` nothing is changed, and `removed` has all that
-        have no pair. Raises `TypeError` for what is no pair, and `BadConfig` for a bad group. It raises `BadConfig`
-        too, once all `pairs` are set, if `prune` would unset all jobs of the group, or more than five that are more
-        than a tenth of it: then it unsets none; `prune_all` does.
+        with this group has set. Jobs of other groups stay, and so do jobs that were set by themselves, and a job whose
+        last occurrence has come due, but has not ended. If one of `pairs` has a bad id, all stay. Without `group`, all
+        programs under a prefix share one, and unset each other's jobs: so give each program a group of its own. With
+        `dry_run` nothing is changed, and `removed` has all that would be unset. Raises `TypeError` for what is no pair,
+        and `BadConfig` for a bad group. It raises `BadConfig` too, once all `pairs` are set, if `prune` would unset all
+        jobs of the group, or more than five that are more than a tenth of it: then it unsets none; `prune_all` does.
         """
         zone = read_zone(tz)
         wish = Wish(check_group(group), prune, dry_run, read_since(after, zone), zone, prune_all, take)

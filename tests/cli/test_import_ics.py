@@ -204,3 +204,26 @@ def test_import_leaves_out_holidays_but_no_single_event(shell, holidays):
     lines = rows["series"].splitlines()
     assert lines[-1] == f"EXDATE:{','.join(f'{day}T235959' for day in sorted(holidays))}"
     assert rows["single"].startswith("AT:")
+
+
+def test_an_event_that_waits_to_run_is_left_when_the_calendar_is_loaded_again(shell, bike):
+    def follow(start: datetime) -> subprocess.CompletedProcess[str]:
+        events = (f"UID:1\nSUMMARY:Payout\nDTSTART:{start:%Y%m%dT%H%M%SZ}", GOOD)
+        (shell.folder / "team.ics").write_text(make_calendar(*events))
+        assert shell.run("import", "ics", "team.ics", "--queue=A", "--out=team.csv").returncode == 0
+        return shell.run("load", "team.csv", "--prune")
+
+    later, past = (datetime.now(UTC) + timedelta(hours=hours) for hours in (1, -1))
+    jobid = next(row for row in follow(later).stdout.splitlines() if "payout" in row).split(",")[1]
+    # The time has come.
+    rows = (shell.folder / "team.csv").read_text()
+    (shell.folder / "team.csv").write_text(rows.replace(f"{later:%Y-%m-%dT%H:%M:%SZ}", f"{past:%Y-%m-%dT%H:%M:%SZ}"))
+    assert shell.run("load", "team.csv").stdout.startswith(f"changed,{jobid},")
+    bike.dispatch_due()
+    again = follow(past)
+    assert jobid not in (shell.folder / "team.csv").read_text()
+    said = f"not removed, as the last occurrence has not ended: {jobid}; unset what is not needed\n"
+    assert (again.returncode, again.stdout) == (0, "")
+    assert again.stderr.endswith(f"{said}redbike: team.csv: 1 unchanged\n")
+    assert bike.work_one() == jobid
+    assert follow(past).stdout == f"removed,{jobid},STOP\n"

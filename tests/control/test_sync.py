@@ -14,7 +14,9 @@ from redbike.config.options import ALL_COLUMNS
 from redbike.errors import RedbikeError
 from redbike.importers.seen import open_seen
 from redbike.store.inspection.fsck import fsck
+from tests.loops import raising
 from tests.states import unchanged
+from tests.testing.worker import START, Worker
 from tests.waiting import wait_until
 
 HOURLY = "EVERY:1h@0"
@@ -313,6 +315,62 @@ def test_a_job_of_another_group_is_refused_unless_it_is_to_be_taken(bike, schedu
     assert bike.sync([("a:A", HOURLY)], group="two", take=True).changed == {"a:A": "group: one -> two"}
     assert bike.sync([], group="one", prune_all=True).removed == []
     assert bike.sync([], group="two", prune_all=True).removed == ["a:A"]
+
+
+RETRY = {"on_error": "retry", "retries": 1, "backoff": "1h"}
+COUNT = "FREQ=SECONDLY;COUNT=20"
+
+
+def wait(bike):
+    bike.pause_queue("A")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "prepare", "settings", "stays"),
+    [
+        *(("IN:20s", prepare, {}, True) for prepare in (wait, Redbike.pause_all, lambda bike: bike.pause("last:A"))),
+        (COUNT, wait, {}, True),
+        ("IN:20s", None, RETRY, True),
+        (COUNT, None, RETRY, True),
+        # It has failed for good, has no time that passes, is not due yet, or another one follows.
+        ("IN:20s", None, {}, False),
+        ("NOW", wait, {}, False),
+        ("IN:1h", wait, {}, False),
+        *(("EVERY:20s", *given, False) for given in ((wait, {}), (None, RETRY), (None, {}))),
+    ],
+)
+def test_what_has_come_due_for_the_last_time_is_not_pruned_before_it_has_ended(
+    redbike, caplog, schedule, prepare, settings, stays
+):
+    bike = redbike(Worker(raising(OSError())), now=START, **settings)
+    bike.sync([("a:A", HOURLY), ("last:A", schedule)])
+    if prepare:
+        prepare(bike)
+    bike.run_due(timedelta(seconds=30), reraise=False)
+    caplog.clear()
+    with unchanged(bike.store):
+        wished = bike.sync([("a:A", HOURLY)], prune=True, dry_run=True).removed
+    assert wished == bike.sync([("a:A", HOURLY)], prune=True).removed == ["last:A"] * (not stays)
+    said = "not removed, as the last occurrence has not ended: last:A; unset what is not needed"
+    assert caplog.messages == [said] * 2 * stays
+    assert list(fsck(bike.store)) == []
+
+
+def test_a_one_off_on_every_host_that_is_over_is_pruned(redbike):
+    bike = redbike(Worker(), now=START)
+    bike.sync([("a:A", HOURLY), ("last:A@all", "IN:20s")])
+    bike.run_due(timedelta(days=3))
+    assert bike.sync([("a:A", HOURLY)], prune=True).removed == ["last:A@all"]
+
+
+@pytest.mark.parametrize(("schedule", "stays"), [("NOW", False), ("IN:20s", True), ("EVERY:20s", False)])
+def test_a_last_run_in_flight_is_not_pruned_but_what_has_ended_is(redbike, schedule, stays):
+    removed = []
+    bike = redbike(Worker(lambda run: removed.extend(bike.sync([], prune_all=True).removed)), now=START)
+    bike.sync([("last:A", schedule)])
+    bike.run_due(timedelta(seconds=20))
+    assert removed == ["last:A"] * (not stays)
+    assert bike.sync([], prune_all=True).removed == ["last:A"] * stays
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@
    to it that a job keeps its place if its schedule is the same.
 2. Each job is recorded as a row of the group, which is mostly the path of the file. A row of another group is
    refused, unless it is to be taken over.
-3. With `Wish.prune`, the jobs of the group that were not seen are unset at the end. None is unset if nobody can tell
-   whose row one of the file is, or if they are too many.
+3. With `Wish.prune`, the jobs of the group that were not seen are unset at the end, without those of `find_unended`.
+   None is unset if nobody can tell whose row one of the file is, or if they are too many.
 """
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from redbike.control.sync.changes import (
     put_groups_last,
 )
 from redbike.control.sync.chunks import Chunks, match_stored, name_stored
+from redbike.control.sync.unended import describe_unended, find_unended
 from redbike.errors import BadConfig, BadJobId, BadSchedule
 from redbike.importers.seen import SeenIds, open_seen
 from redbike.loop.every_host import EveryHost
@@ -50,6 +52,8 @@ from redbike.store.rows import StoredRow, parse_rows
 from redbike.store.scripts import Call, Reply
 from redbike.store.sharded.linking import preview_cycles
 from redbike.store.store import QueueFor, Store
+
+log = logging.getLogger("redbike")
 
 NOT_STORED = StoredRow(None, "", "")
 NOTED = 1000  # jobs of which the log has what was changed of each; it has the others as a number
@@ -228,21 +232,24 @@ class Syncer:
             check_share(gone, total, group)
 
     def _prune(self, group: str, dry_run: bool, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
-        """Unset the rows of `group` that were not seen."""
+        """Unset the rows of `group` that were not seen, without those of `find_unended`."""
         rows, bases = self._store.rows.list_of(group), list[str]()
         while page := list(islice(rows, CHUNK)):
             # A scan may come upon one twice.
             found = seen.find(page)
             gone = [jobid for jobid in dict.fromkeys(page) if jobid not in found]
-            texts = dict(zip(gone, self._store.rows.read(gone), strict=True))
+            seen.add(gone)
+            stored = dict(zip(gone, self._store.rows.read(gone), strict=True))
+            if left := find_unended(self._store, stored, self._quiet.read_clock()):
+                log.warning("%s", describe_unended(left))
+                gone = [jobid for jobid in gone if jobid not in left]
             if not dry_run:
                 jobs = self._store.jobs if _is_noted(tally) else self._quiet.store.jobs
                 unset = jobs.unset_rows(gone, group)
                 gone = list(unset)
                 log_waiting(self._store, group, unset, seen)
                 bases += filter(is_base, gone)
-            seen.add(gone)
-            yield [Change(Difference.REMOVED, jobid, texts[jobid].schedule or "") for jobid in gone]
+            yield [Change(Difference.REMOVED, jobid, stored[jobid].schedule or "") for jobid in gone]
         EveryHost(self._store, self._settings).spread(bases)
 
 
