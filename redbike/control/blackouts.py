@@ -31,25 +31,28 @@ def make_blackout(store: Store, every: ScheduleLike, lasting: Any, reason: str, 
     return check_blackout(every, lasting, store.who, reason, timezone, store.timeline.read_clock())
 
 
-def make_row_blackout(wanted: WantedBlackout | None, timezone: str, now: float, stored: StoredRow) -> Blackout | None:
+def make_row_blackout(
+    wanted: WantedBlackout | None, timezone: str, now: float, stored: StoredRow, names_zone: bool
+) -> Blackout | None:
     """Return the blackout of a row; None if it asks for none, or if that is over. Raise as `make_blackout`.
 
     A blackout is over if it never begins again. For a new job, it is not over while it lasts.
     """
     if wanted is None:
         return None
-    found = check_blackout(*wanted, timezone, now, Blackout.parse(stored.blackout), may_be_over=True)
+    found = check_blackout(*wanted, timezone, now, Blackout.parse(stored.blackout), True, names_zone)
     comes = found.schedule.next(now) is not None or (stored.schedule is None and found.find(now) is not None)
     return found if comes else None
 
 
 def check_blackout(
     every: ScheduleLike, lasting: Any, by: str | None, reason: str | None, timezone: str, now: float,
-    stored: Blackout | None = None, may_be_over: bool = False
+    stored: Blackout | None = None, may_be_over: bool = False, names_zone: bool = False
 ) -> Blackout:  # fmt: skip
     """`make_blackout` of what `by` asks for `now`; without that, the user of this process.
 
     The times are those of the one that is `stored`, if that has the same schedule but for an anchor that was put in.
+    With `names_zone`, they are stored with their zone, even if that is UTC.
     """
     check_reason(reason or "")
     seconds = read_length(lasting)
@@ -60,6 +63,8 @@ def check_blackout(
         raise BadSchedule(f"bad schedule {quoted(given)}: H is not allowed in a blackout, as several jobs may share it")
     check_recurring(schedule, None if may_be_over else now)
     find_window(schedule, seconds, now)  # raises if it would never open
+    if names_zone:
+        schedule = schedule.with_zone()
     text = stored.every if stored and schedule.is_stored_as(stored.every) else schedule.text
     return Blackout(text, seconds, round(now, 6), by or name_operator(), reason or "")
 

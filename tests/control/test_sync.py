@@ -600,6 +600,21 @@ def test_a_move_keeps_pauses(bike, client, prefix):
     assert list(fsck(moved.store)) == []
 
 
+@pytest.mark.parametrize("every", ["0 2 * * sat", "CRON_TZ=Asia/Tokyo 0 2 * * sat", "FREQ=YEARLY", "EVERY:400d"])
+def test_what_is_loaded_in_utc_keeps_its_times_where_files_are_in_another_zone(bike, client, prefix, every):
+    bike.set("a:A", "0 3 * * *")
+    bike.pause("a:A", every=every, lasting="1h")
+    moved = Redbike(RoundRobin("A"), f"{prefix}-moved", client, timezone="Europe/Berlin")
+    for tz, difference in (("UTC", "added"), ("UTC", "unchanged"), (None, "unchanged")):
+        assert words(moved.sync_file(export(bike if tz else moved), tz=tz)) == [(difference, "a:A")]
+        wanted, *found = (next(iter(each.store.blackouts.list_all().values())) for each in (bike, moved))
+        assert [each.find(wanted.since) for each in found] == [wanted.find(wanted.since)]
+    # It is stored without a zone, as before the setting was changed.
+    changed = Redbike(RoundRobin("A"), prefix, client, timezone="Europe/Berlin")
+    assert words(changed.sync_file(export(bike), tz="UTC")) == [("changed", "a:A")]
+    assert words(changed.sync_file(export(changed))) == [("unchanged", "a:A")]
+
+
 def test_a_blackout_that_is_loaded_again_keeps_its_phase(bike):
     def load(**more):
         cell = json.dumps({"every": "EVERY:4h", "seconds": 600, **more})

@@ -160,7 +160,9 @@ class Syncer:
             else:
                 own = "UTC" if SCHEDULE in row.complete else zone
                 schedule = parse_to_set(row.schedule, own, row.jobid, now, self._settings)
-            blackout = make_row_blackout(row.blackout, "UTC" if BLACKOUT in row.complete else zone, now, stored)
+            own = "UTC" if BLACKOUT in row.complete else zone
+            names_zone = BLACKOUT not in row.complete and zone == "UTC" != self._settings.timezone  # as `parse_to_set`
+            blackout = make_row_blackout(row.blackout, own, now, stored, names_zone)
         except ValueError as error:
             change = Change(Difference.BAD, row.jobid, line=row.line, error=error)
             return _Plan(change, has_schedule=schedule is not None)
