@@ -258,7 +258,7 @@ class Setter:
                         if why == "options":
                             request.known = check_stored(job.jobid, detail)
                         else:
-                            request.schedule, request.found = parse_stored(detail), detail
+                            request.schedule, request.found = parse_stored(detail), request.found and detail
                         jobs[job.jobid] = request.make_job(self.settings)
                     except (BadJobId, BadSchedule) as error:
                         job.error = error

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -19,12 +20,14 @@ from redbike.config.options import (
     read_changes,
 )
 from redbike.config.settings import Settings, override
-from redbike.schedule.jitter import compute_jitter
+from redbike.schedule.jitter import add_jitter, compute_jitter
+from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.store import Store
-from tests.states import JOB, NEW, NOW, OLD, QUEUE, START, STATES, dump, place, queue_for
-from tests.verbs import set_one
+from tests.states import JOB, NEW, NOW, OLD, QUEUE, START, STATES, dump, place, queue_for, unchanged
+from tests.testing.worker import Worker
+from tests.verbs import Quiet, set_one
 
 FULL = {
     "timeout": 7200,
@@ -228,6 +231,89 @@ def test_a_job_whose_spread_changes_goes_where_it_belongs(bike):
     bike.set("job:A", "EVERY:1h@0", spread=None)
     assert bike.tell("job:A")["next_run"] in (plain, plain + 3600)
     assert bike.tell("job:A")["schedule"] == "EVERY:1h@0"
+
+
+@pytest.mark.parametrize("way", ["set", "set_many", "sync", "load"])
+@pytest.mark.parametrize(
+    ("text", "hours"), [("EVERY:1h", 1.5), ("FREQ=HOURLY;COUNT=9", 1.5), ("FREQ=WEEKLY;INTERVAL=2", 8 * 24)]
+)
+def test_a_job_whose_spread_changes_counts_on_from_the_same_anchor(redbike, text, hours, way):
+    """Also in the week that INTERVAL leaves out, and while it is paused."""
+    bike, jobids = redbike(Quiet("A"), now=datetime(2027, 1, 1, 12, tzinfo=UTC)), ["job:A", "paused:A"]
+    ways = {
+        "set": lambda spread: [bike.set(jobid, text, spread=spread) for jobid in jobids],
+        "set_many": lambda spread: list(bike.set_many([(jobid, text, {"spread": spread}) for jobid in jobids])),
+        "sync": lambda spread: bike.sync([(jobid, text, {"spread": spread}) for jobid in jobids]),
+        "load": lambda spread: list(
+            bike.load(
+                io.StringIO("jobid,schedule,spread\n" + "".join(f"{jobid},{text},{spread}\n" for jobid in jobids))
+            )
+        ),
+    }
+    ways[way]("0")
+    bike.pause("paused:A")
+    schedules = dict(bike.get_schedules())
+    bike.run_due(timedelta(hours=hours))
+    for spread in ("600", "1200", "0"):
+        ways[way](spread)
+        assert dict(bike.get_schedules()) == schedules
+        schedule = add_jitter(parse(schedules["job:A"]), "job:A", float(spread))
+        assert bike.tell("job:A")["next_run"] == pytest.approx(schedule.next(bike.now))
+
+
+@pytest.mark.parametrize("way", ["set", "set_many"])
+def test_a_rule_that_has_run_out_begins_again_with_another_spread(redbike, way):
+    bike, text = redbike(Quiet("A"), now=datetime(2027, 1, 1, 12, tzinfo=UTC)), "FREQ=HOURLY;COUNT=3"
+    bike.set("job:A", text)
+    assert len(bike.run_due(timedelta(hours=5))) == 2
+    if way == "set":
+        bike.set("job:A", text, spread="1s")
+    else:
+        list(bike.set_many([("job:A", text, {"spread": "1s"})]))
+    assert bike.tell("job:A")["schedule"].startswith("DTSTART:20270101T170000Z")
+
+
+@pytest.mark.parametrize("way", ["set", "sync"])
+@pytest.mark.parametrize("waits", ["in its queue", "paused", "for its next try"])
+def test_the_last_occurrence_of_a_rule_waits_on_with_another_spread(redbike, waits, way):
+    start, text, done = datetime(2027, 1, 1, 12, tzinfo=UTC), "FREQ=HOURLY;COUNT=3", []
+    last = (start + timedelta(hours=2)).timestamp()
+
+    def work(run):
+        if waits == "for its next try" and run.attempt == 1:
+            raise ValueError("no luck")
+        done.append(run.due)
+
+    bike = redbike(Worker(work), now=start, on_error="retry", retries=1, backoff="10m")
+    bike.sync([("job:A", text)])
+    bike.run_due(timedelta(minutes=90), reraise=False)
+    if waits == "in its queue":
+        bike.pause_queue("A")
+    elif waits == "paused":
+        bike.pause("job:A")
+    bike.run_due(timedelta(minutes=35), reraise=False)
+    assert done == [last - 3600]
+    if way == "set":
+        bike.set("job:A", text, spread="5m")
+    else:
+        bike.sync([("job:A", text, {"spread": "5m"})])
+    bike.resume_queue("A")
+    bike.resume("job:A")
+    bike.run_due(timedelta(hours=9), reraise=False)
+    assert done[1:] == [pytest.approx(last, abs=300)]
+    assert list(fsck(bike.store)) == []
+
+
+def test_another_anchor_is_refused_where_only_the_spread_changes(store):
+    """A job that has no place has none to keep."""
+    job = JobToSet(JOB, "EVERY:1h@9", NOW + 3600, False, QUEUE, SetMode.KEEP_PLACE, (9, 0), options='{"spread":60}')
+    job.new_jitter = True
+    set_one(store.at(NOW), JobToSet(JOB, "EVERY:1h@0", NOW + 50, False, QUEUE))
+    with unchanged(store):
+        assert store.at(NOW).jobs.set([job]) == [(job, "schedule", "EVERY:1h@0")]
+    set_one(store.at(NOW), JobToSet(JOB, "STOP", None, True, QUEUE))
+    store.client.hset(store.keys.schedules, JOB, "EVERY:1h@0")
+    assert store.at(NOW).jobs.set([job]) == []
 
 
 def test_the_spread_that_it_has_already_moves_no_job(bike):

@@ -21,6 +21,7 @@ from redbike.store.enums import Difference
 from redbike.store.log import describe_pause
 from redbike.store.records import Membership, Pause, make_note
 from redbike.store.rows import StoredRow
+from redbike.store.schedules import read_schedule
 from redbike.text.printable import escape
 
 HANDFUL = 5  # jobs that may be pruned whatever their share of the group is: so few are easy to check
@@ -177,6 +178,8 @@ def compare(
     elif wish.after is not None and not (schedule.never_runs or schedule.is_awaiting):
         parts.insert(0, "its occurrences count from another instant")
         is_kept = False
+    elif parts and schedule.anchor_span:
+        schedule = read_schedule(row.jobid, stored.schedule, "") or schedule
     is_set = bool(parts)
     owner = Membership.parse(stored.membership).group
     taken_from = owner if wish.group not in (None, owner) else ""

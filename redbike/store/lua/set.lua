@@ -40,12 +40,12 @@ for i, job in ipairs(given.jobs) do
   local due, _, home = job.due == 'now' and now or job.due, waiting_of(entries[i])
   if paused[i] then job.pause = pause_of(paused[i]) end
   job.is_tried = tried[i] and retry_state_of(tried[i]).due ~= '-'
-  local refused, detail = refusal(job, home, stored[i], before[i])
   -- It may have these options already.
   job.new_jitter = job.new_jitter and (stored[i] or false) ~= job.options
+  local refused, detail = refusal(job, run, home, stored[i], before[i], same)
   local turned = not same and has_links(job, before[i], linked[i])
   local kept = before[i] and job.mode == 'keep_schedule'
-    or (same or turned) and not job.new_jitter and is_kept(job, run or home)
+    or (same or turned) and not (job.new_jitter and job.due) and is_kept(job, run or home)
   if describe and not refused then
     local said = describe(job, not same and before[i], kept and not turned, stored[i])
     if said ~= '' then note(changed, job.id, said) end
