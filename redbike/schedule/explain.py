@@ -157,11 +157,18 @@ def _describe_rule_days(rule: Rule, start: datetime) -> str:
     parts = []
     if rule.months or rule.weeks:
         rule = complete_days(rule, start.date())
+    # A yearly rule that names no part of the year runs in each month, or each week.
+    is_yearly = rule.freq == YEARLY and not (rule.months or rule.weeks or rule.yeardays)
     if rule.weekdays:
-        days = (f"the {_name_day(nth)} {MONDAY_FIRST[day]}" if nth else MONDAY_FIRST[day] for nth, day in rule.weekdays)
+        each = "each " if is_yearly and not rule.monthdays else ""
+        days = (
+            f"the {_name_day(nth)} {MONDAY_FIRST[day]}" if nth else f"{each}{MONDAY_FIRST[day]}"
+            for nth, day in rule.weekdays
+        )
         parts.append(f"on {join_words(days)}")
     if rule.monthdays:
-        parts.append(f"on the {join_words(map(_name_day, rule.monthdays))} day of the month")
+        month = "each month" if is_yearly and not any(nth for nth, _ in rule.weekdays) else "the month"
+        parts.append(f"on the {join_words(map(_name_day, rule.monthdays))} day of {month}")
     if rule.yeardays:
         parts.append(f"on the {join_words(map(_name_day, rule.yeardays))} day of the year")
     if rule.weeks:

@@ -106,6 +106,31 @@ SINCE = "from Tuesday, 2 September 1997 at 09:00 on, America/New_York time."
             "except every year, on 1 January, at 00:00, until Thursday, 1 January 2026 at 00:00, UTC time.",
         ),
         (START + "FREQ=YEARLY", f"Every year, on 2 September, at 09:00, {SINCE}"),
+        (START + "FREQ=YEARLY;BYHOUR=5", f"Every year, on 2 September, at 05:00, {SINCE}"),
+        (
+            START + "FREQ=YEARLY;BYMONTHDAY=1,-1;BYHOUR=5",
+            f"Every year, on the 1st and last day of each month, at 05:00, {SINCE}",
+        ),
+        (
+            START + "FREQ=YEARLY;BYMONTHDAY=13;BYDAY=FR",
+            f"Every year, on Friday on the 13th day of each month, at 09:00, {SINCE}",
+        ),
+        (
+            START + "FREQ=YEARLY;BYMONTHDAY=1;BYMONTH=3",
+            f"Every year, on the 1st day of the month in March, at 09:00, {SINCE}",
+        ),
+        (
+            START + "FREQ=YEARLY;BYMONTHDAY=8;BYDAY=2MO",
+            f"Every year, on the 2nd Monday on the 8th day of the month, at 09:00, {SINCE}",
+        ),
+        (
+            START + "FREQ=YEARLY;INTERVAL=2;BYDAY=MO,FR,2TU",
+            f"Every 2 years, on each Monday, each Friday and the 2nd Tuesday, at 09:00, {SINCE}",
+        ),
+        (
+            START + "FREQ=YEARLY;BYDAY=MO;BYMONTH=3",
+            f"Every year, on Monday in March, at 09:00, {SINCE}",
+        ),
         (START + "FREQ=HOURLY;INTERVAL=3;BYMINUTE=0,30", f"Every 3 hours, at minutes 0 and 30, {SINCE}"),
         (START + "FREQ=MINUTELY;BYHOUR=9,10", f"Every minute, from 09:00 to 10:59, {SINCE}"),
         (
