@@ -116,7 +116,7 @@ class _Reader:
         return None
 
     def _read(self) -> View:
-        view = read_view(self._bike.store, ROWS, MAX_LAG, self._bike.settings.timezone)
+        view = read_view(self._bike.store, ROWS, MAX_LAG, self._bike.settings)
         pattern = self._desk.pattern
         if not pattern:
             return view

@@ -67,7 +67,7 @@ def tell_metrics(arguments: Arguments, config: Config) -> int:
         from redbike.queries.metrics import KIND, Metrics
     except ModuleNotFoundError as error:
         raise RedbikeError(f"metrics needs a package ({error}): install Redbike with its extra 'metrics'") from None
-    figures = Metrics(lambda: open_to_look(config).store, config.settings.prefix, config.settings.timezone)
+    figures = Metrics(lambda: open_to_look(config).store, config.settings.prefix, config.settings)
     if address is None:
         print(figures.format(), end="")
         return FAILED if figures.problem else DONE

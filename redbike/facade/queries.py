@@ -148,7 +148,7 @@ class Queries(Part):
         search = JobSearch(name, event, failed, paused, overdue, never_ran, planned, read_filter(tag))
         jobids = expand(self.store.catalog, patterns, also_bad=True, may_miss=True) if patterns else None
         if late:
-            found = [each.jobid for each in find_late(self.store, self.settings.timezone)]
+            found = [each.jobid for each in find_late(self.store, self.settings)]
             jobids = iter(found) if jobids is None else filter(frozenset(found).__contains__, jobids)
         return self.store.overview.list_jobs(search, jobids, report, with_data)
 
@@ -216,8 +216,7 @@ class Queries(Part):
         """
         if not 0 < (lag := read_duration("max_lag", max_lag)) <= MOST_LAG:
             raise BadConfig(f"bad max_lag {quote(max_lag)}: more than 0 and up to {MOST_LAG:g} seconds are needed")
-        settings, checked = self.settings, [check_pattern(text) for text in patterns]
-        return check_health(self.store, checked, lag, settings.timezone, settings.grace, settings.history)
+        return check_health(self.store, [check_pattern(text) for text in patterns], lag, self.settings)
 
     def metrics(self) -> str:
         """The metrics for Prometheus, in its text format. Needs the extra ``metrics``.
@@ -227,7 +226,7 @@ class Queries(Part):
         # Imported here, as this needs a package that is not always there.
         from redbike.queries.metrics import Metrics
 
-        return Metrics(lambda: self.store, self.settings.prefix, self.settings.timezone).format()
+        return Metrics(lambda: self.store, self.settings.prefix, self.settings).format()
 
     def agenda(
         self, *patterns: str, hours: float = 24, after: InstantLike | None = None, queue: str | None = None,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from redbike.config.settings import Settings
 from redbike.loop.alerts.late import Late, find_late
 from redbike.queries.running import Running, list_running
 from redbike.queries.unhosted import find_unhosted
@@ -81,11 +82,10 @@ class View:
     found: Sequence[Job] | None = None  # those that somebody looks for; None if nobody does
 
 
-def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True, timezone: str = "UTC") -> Glance:
-    """Read all of it. Only those jobs count as due that have been for more than `max_lag` seconds.
-
-    `timezone` is that of times of day in options, and of the texts.
-    """
+def read_glance(
+    store: Store, max_lag: float = 0.0, with_rates: bool = True, settings: Settings | None = None
+) -> Glance:
+    """Read all of it. Only those jobs count as due that have been for more than `max_lag` seconds."""
     total = store.totals.read(max_lag)
     queues = store.depths.list_all(with_rates, total.now - max_lag if max_lag else None)
     processes = store.workers.list_all()
@@ -94,7 +94,7 @@ def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True, tim
     lacking, unplaced = list(_find_lacking(store, processes)), list(find_unplaced(store, processes))
     total = add_unplaced(total, unplaced, max_lag)
     rewinds, refusal = store.rewinds.list_all(), store.questions.find_refusal()
-    late = find_late(store, timezone)
+    late = find_late(store, settings or Settings())
     unhosted = list(find_unhosted(store, processes, total.now))
     return Glance(total, processes, queues, is_paused, dead, lacking, unplaced, rewinds, late, refusal, unhosted)
 
@@ -143,11 +143,11 @@ def find_jobs(store: Store, text: str) -> Sequence[Job]:
     return store.overview.read_page(search, Cursor()).jobs
 
 
-def read_view(store: Store, number: int, max_lag: float = 0.0, timezone: str = "UTC") -> View:
+def read_view(store: Store, number: int, max_lag: float = 0.0, settings: Settings | None = None) -> View:
     """Read a glance, the `number` jobs that are due first, and as many failures and runs that tell their progress."""
     # Before the clock is read: else what begins meanwhile would begin in the future.
     flying, in_flight = store.questions.list_in_flight(number)
-    glance = read_glance(store, max_lag, timezone=timezone)
+    glance = read_glance(store, max_lag, settings=settings)
     first, known = glance.dead.failures, glance.dead.times
     newest = store.past.read_failures(None, number).failures if glance.total.failing else []
     failures = [*first, *(each for each in newest if each.jobid not in known)]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
+from redbike.config.settings import Settings
 from redbike.queries.glance import Glance, read_glance
 from redbike.queries.named import NamedJobs
 from redbike.schedule.clock import Clock, format_length
@@ -75,16 +76,15 @@ class Health:
         return f"; paused: {', '.join(_list_some(iter(self.paused)))}" if self.paused else ""
 
 
-def check_health(
-    store: Store, patterns: Sequence[str], max_lag: float, timezone: str, grace: float = 0.0, history: int = 10
-) -> Health:
+def check_health(store: Store, patterns: Sequence[str], max_lag: float, settings: Settings) -> Health:
     """Return whether all is well, and whether each job that `patterns` name has succeeded when it was last to run.
 
-    No job may be due for more than `max_lag` seconds. `grace` and `history` are the settings. Raise `BadJobId`.
+    No job may be due for more than `max_lag` seconds. Raise `BadJobId`.
     """
-    found = read_glance(store, max_lag, with_rates=False, timezone=timezone)
+    found = read_glance(store, max_lag, with_rates=False, settings=settings)
     named = [failure.jobid for failure in found.dead.failures[:MOST]]
-    jobs = NamedJobs(store, Clock(found.now, timezone), max_lag, grace, history, named)
+    clock = Clock(found.now, settings.timezone)
+    jobs = NamedJobs(store, clock, max_lag, settings.grace, settings.history, named)
     return judge(found, max_lag, _list_some(jobs.check(patterns, MOST)))
 
 

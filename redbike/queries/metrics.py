@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from redbike.config.settings import Settings
 from redbike.errors import ServerError
 from redbike.loop.alerts.late import find_late
 from redbike.queries.glance import add_unplaced, find_unplaced, is_all_paused
@@ -41,12 +42,14 @@ class Metrics(Collector):
 
     It calls `open_store` when it is asked first, and again for as long as that raises `ServerError`. `prefix` is the
     label of all figures; without it, that is the prefix of the store, and empty for as long as there is none.
-    `timezone` is that of times of day in options.
+    `settings` tell which jobs are late.
     """
 
-    def __init__(self, open_store: Callable[[], Store], prefix: str | None = None, timezone: str = "UTC") -> None:
+    def __init__(
+        self, open_store: Callable[[], Store], prefix: str | None = None, settings: Settings | None = None
+    ) -> None:
         self._open_store = open_store
-        self._prefix, self._timezone = prefix, timezone
+        self._prefix, self._settings = prefix, settings or Settings()
         self._store: Store | None = None
         self.problem = ""  # why the server has not answered the last time
         self._asking = threading.Lock()  # one at a time: what is known of the counts is kept from one time to the next
@@ -109,7 +112,7 @@ class Metrics(Collector):
         yield self._make("redbike_server_refuses_changes", text, store.questions.find_refusal() is not None)
         yield from self._describe_jobs(store, total, len(store.past.find_dead(0).times) if total.failing else 0)
         text = "Jobs that have not begun, or not ended, in the time that their options give them."
-        yield self._make("redbike_late_jobs", text, len(find_late(store, self._timezone)))
+        yield self._make("redbike_late_jobs", text, len(find_late(store, self._settings)))
         rewinds = len(store.rewinds.list_all())
         text = "Times that the server went back which nobody has acknowledged."
         yield self._make("redbike_unacknowledged_rewinds", text, rewinds)

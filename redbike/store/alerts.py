@@ -35,13 +35,14 @@ class Pending:
     waiting: Waiting | None
     run: RunRecord | None
     kept: RetryState
+    is_paused: bool
 
     @classmethod
     def read(cls, columns: Sequence[Any]) -> "Pending":
         """Read what ``lua/find_alerts.lua`` says of a job."""
-        jobid, options, schedule, timeline, queued, running, kept = (each or "" for each in columns)
+        jobid, options, schedule, timeline, queued, running, kept, pause = (each or "" for each in columns)
         places = parse_number(timeline), Waiting.parse(queued), RunRecord.parse(running)
-        return cls(jobid, options, schedule, *places, RetryState.parse(kept))
+        return cls(jobid, options, schedule, *places, RetryState.parse(kept), bool(pause))
 
 
 @dataclass(frozen=True, slots=True)

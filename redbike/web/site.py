@@ -118,7 +118,7 @@ class Site:
         self.background = Background()
         self.printed = PrintedLines(lambda jobid, is_over: self.bike.store.live.listen([jobid], is_over))
         self.memory = Memory(self.keys)
-        self.view = Snapshot(lambda: read_view(self.bike.store, SHOWN, MAX_LAG, self.bike.settings.timezone))
+        self.view = Snapshot(lambda: read_view(self.bike.store, SHOWN, MAX_LAG, self.bike.settings))
         # Runs that ended in each minute of the last hour, by queue; runs that are not archived yet, by job.
         self.hours = Snapshot(lambda: self.bike.store.journal.count_hour(self.bike.store.timeline.read_clock()))
         self.newest = Snapshot(lambda: self.bike.store.journal.read_newest(), LATE)

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from redbike import BadConfig, BadJobId, BadSchedule, Jobs, NoResult, NoSuchJob, Redbike, RoundRobin, StopWork
+from redbike.config.settings import Settings
 from redbike.loop.every_host import BY, GONE, EveryHost
 from redbike.loop.registration import MOST_QUEUES, shorten, sum_others
 from redbike.queries.check.jobs import JobsCheck
@@ -384,7 +385,7 @@ def test_a_host_that_is_back_waits_while_the_base_is_paused(farm):
 
 def list_queue_problems(farm):
     """What is wrong with queues, and whether `show` says that the base runs nowhere."""
-    health = check_health(farm.store, [], 60.0, "UTC")
+    health = check_health(farm.store, [], 60.0, Settings())
     problems = [text for topic, text in zip(health.topics, health.problems, strict=True) if topic == "queues"]
     return problems, "no host" in describe_job(farm.bike.tell(BASE), Clock(farm.now, "UTC"))[0]
 

@@ -7,6 +7,7 @@ import pytest
 
 from redbike import BadConfig, BadJobId, Health, Redbike, RoundRobin
 from redbike.cli.tables import choose_jobs
+from redbike.config.settings import Settings
 from redbike.queries.glance import read_view
 from redbike.queries.health import MOST, RECENT, check_health
 from redbike.queries.metrics import Metrics
@@ -38,7 +39,7 @@ def staffed(store):
 
 
 def check(store, *patterns, now=NOW, max_lag=MINUTE):
-    return check_health(store.at(now), patterns, max_lag, "UTC")
+    return check_health(store.at(now), patterns, max_lag, Settings())
 
 
 def test_all_is_well(staffed):
@@ -293,7 +294,7 @@ def test_of_a_job_of_which_no_run_is_kept_nobody_knows_which_occurrence_was_skip
     for options, history, is_well in (('{"history":0}', 10, True), ("{}", 0, True), ('{"history":5}', 0, False)):
         staffed.client.hset(staffed.keys.options, JOB, options)
         for name in (JOB, f"{JOB[:-1]}*"):
-            health = check_health(staffed.at(NOW), [name], MINUTE, "UTC", history=history)
+            health = check_health(staffed.at(NOW), [name], MINUTE, Settings(history=history))
             assert health.is_well == is_well, (options, history, name)
 
 

@@ -108,7 +108,7 @@ def test_it_never_ran_as_its_grace_had_passed(store, own, setting, length):
     reasons = Reasons(store.at(DUE + 950), Settings(grace=setting))
     assert reasons.explain(JOB) == f"{never} redbike run runs it all the same."
     assert (reasons.explain(JOB, DUE + 5), "never" in reasons.explain(JOB, DUE - 5)) == (never, False)
-    health = check_health(store.at(DUE + 950), [JOB], 60.0, "UTC", setting)
+    health = check_health(store.at(DUE + 950), [JOB], 60.0, Settings(grace=setting))
     assert health.problems[-1] == f"{JOB} {never.removeprefix('It ').removesuffix('.')}"
 
 
@@ -120,7 +120,7 @@ def test_it_never_ran_as_it_expired(store):
     never = f"It never ran: it was due at {at(DUE)}, and had not begun when it expired after 1 min."
     assert why(store) == f"{never} redbike run runs it all the same."
     assert why(store, then=DUE + 5) == never
-    health = check_health(store.at(DUE + 950), [JOB], 60.0, "UTC")
+    health = check_health(store.at(DUE + 950), [JOB], 60.0, Settings())
     assert health.problems[-1] == f"{JOB} {never.removeprefix('It ').removesuffix('.')}"
     store.client.hset(store.keys.skipped, f"late:{JOB}", 1)
     assert why(store, then=DUE + 5) == f"It never ran: it was due at {at(DUE)}, and was too late when it could run."

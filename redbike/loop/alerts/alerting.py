@@ -148,7 +148,7 @@ class Alerting:
         is_first = all(each.is_away for each in takewhile(lambda each: each is not self, self.peers))
         # What it has told lasts when it is not the first one any more.
         of_processes = is_first or any(name.startswith(PROCESS) for name in known.told)
-        found, gone = find_conditions(self._store, known, self._settings.timezone, of_processes)
+        found, gone = find_conditions(self._store, known, self._settings, of_processes)
         # Nobody knows of a job whether it is late while that waits for one of a shard that is away.
         self._is_held_up |= any(not each[Alert.LATE].text for each in found.values() if Alert.LATE in each)
         for each in self.peers:

@@ -7,6 +7,7 @@ is lost with a process that dies: what has been told is compared with what is fo
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from redbike.config.settings import Settings
 from redbike.loop.alerts.late import find_late
 from redbike.schedule.clock import format_length
 from redbike.store.alerts import DISPATCHER, JOB, PROCESS, REWIND, SHARD, Known, Told
@@ -38,10 +39,10 @@ Found = dict[str, dict[Alert, Condition]]
 """By the field that a job, a process or the server has in ``-alerts``, and by the alert."""
 
 
-def find_conditions(store: Store, known: Known, timezone: str, of_processes: bool) -> tuple[Found, set[str]]:
+def find_conditions(store: Store, known: Known, settings: Settings, of_processes: bool) -> tuple[Found, set[str]]:
     """Return what is wrong, or without `of_processes` only with jobs; and the fields of told jobs that are gone."""
     found: Found = {}
-    for late in find_late(store, timezone, known, has_unknown=True):
+    for late in find_late(store, settings, known, has_unknown=True):
         text = f"{late.jobid} {late.text}" if late.text else ""
         _add(found, JOB + late.jobid, Condition(Alert.LATE, late.since, text, late.due))
     _add_failures(store, found, known)

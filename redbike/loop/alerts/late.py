@@ -12,19 +12,24 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from redbike.config.options import parse_options
+from redbike.config.settings import Settings, override
 from redbike.errors import Unreachable
+from redbike.loop.occurrences import decide_next
 from redbike.schedule.clock import Clock
+from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED, join_words
 from redbike.store.alerts import Known, Pending
 from redbike.store.enums import Left
 from redbike.store.inspected import JobState
 from redbike.store.records import RetryState
+from redbike.store.run import Run
 from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
 from redbike.text.group_names import MARK, is_group, is_jobid, name_parent
 
 MOST_LEVELS = 64  # of parents above a job
 MOST_MEMBERS = 100  # of a group, of which it is known when they are due
+BEHIND = "waits for the end of the run before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +137,8 @@ def _find_failed(state: JobState) -> float | None:
     return float(due) if isinstance(due, int | float) else None
 
 
-def find_late(store: Store, timezone: str, known: Known | None = None, has_unknown: bool = False) -> list[Late]:
-    """Return the jobs that are late, the first one first; `timezone` is that of times of day without a zone.
+def find_late(store: Store, settings: Settings, known: Known | None = None, has_unknown: bool = False) -> list[Late]:
+    """Return the jobs that are late, the first one first.
 
     `known` is what was read for that. What it costs grows with the number of jobs that alert, and with no other one.
     If `has_unknown`, jobs that wait for those of a shard that is away are among them; else raise `Unreachable`. If the
@@ -141,11 +146,11 @@ def find_late(store: Store, timezone: str, known: Known | None = None, has_unkno
     """
     known = store.alerts.read() if known is None else known
     awaiting = Awaiting(store.whole, known.now)
-    late = (_judge(awaiting, job, known.now, timezone, has_unknown) for job in known.pending)
+    late = (_judge(awaiting, job, known.now, settings, has_unknown) for job in known.pending)
     return sorted((each for each in late if each), key=lambda each: (each.since, each.jobid))
 
 
-def _judge(awaiting: Awaiting, job: Pending, now: float, timezone: str, has_unknown: bool) -> Late | None:
+def _judge(awaiting: Awaiting, job: Pending, now: float, settings: Settings, has_unknown: bool) -> Late | None:
     awaits = job.timeline == AWAITED and not (job.run or job.waiting)
     try:
         awaited = awaiting.find(job.jobid) if awaits else None
@@ -153,19 +158,22 @@ def _judge(awaiting: Awaiting, job: Pending, now: float, timezone: str, has_unkn
         if has_unknown:
             return Late(job.jobid, now, now, "")
         raise
-    return judge_late(job, now, timezone, awaited)
+    return judge_late(job, now, settings, awaited)
 
 
-def judge_late(job: Pending, now: float, timezone: str, awaited: Awaited | None = None) -> Late | None:
+def judge_late(job: Pending, now: float, settings: Settings, awaited: Awaited | None = None) -> Late | None:
     """Return whether a job is late `now`, and since when: of several instants that have passed, since the first.
 
     `awaited` is what a follower waits for.
     """
     schedule = read_schedule(job.jobid, job.schedule, job.options)
-    zone = (schedule.timezone if schedule else None) or timezone
+    zone = (schedule.timezone if schedule else None) or settings.timezone
+    occurrences = [*_list_occurrences(job, Clock(now, zone), awaited)]
+    if schedule and "start-within" in parse_options(job.options):
+        occurrences += _list_behind(job, schedule, override(settings, job.options), now)
     passed = [
         (limit, occurrence, what)
-        for occurrence in _list_occurrences(job, Clock(now, zone), awaited)
+        for occurrence in occurrences
         if occurrence.due <= now
         for limit, what in _list_limits(job, occurrence, zone)
         if limit <= now
@@ -183,9 +191,10 @@ def _list_occurrences(job: Pending, clock: Clock, awaited: Awaited | None) -> It
         yield _Occurrence(awaited.due, False, f"waits for {join_words(awaited.parents)}")
     elif job.run:
         yield _Occurrence(job.run.due, True, f"runs since {clock.format(job.run.start)}")
-        owed = job.run.next.removeprefix(Left.OWED)
-        if owed != job.run.next:
-            yield _Occurrence(float(owed), False, "waits for the end of the run before")
+        left = job.run.next
+        # A pause does not hold what somebody has asked for.
+        if left.startswith(Left.OWED) or (left.startswith(Left.ANEW) and not job.is_paused):
+            yield _Occurrence(float(left.partition(":")[2]), False, BEHIND)
     elif job.waiting:
         yield _Occurrence(job.waiting.due, job.kept.has_begun, f"waits in the queue {job.waiting.queue}")
     elif job.timeline is not None:
@@ -193,6 +202,23 @@ def _list_occurrences(job: Pending, clock: Clock, awaited: Awaited | None) -> It
         is_later = job.timeline > clock.now
         place = f"is tried again at {clock.format(job.timeline)}" if is_later else "waits for a dispatcher"
         yield _Occurrence(due, job.kept.has_begun, place)
+
+
+def _list_behind(job: Pending, schedule: Schedule, own: Settings, now: float) -> Iterator[_Occurrence]:
+    """Yield the occurrence that waits for the end of the one before, with all its tries.
+
+    `own` are the settings of the job. It is the one with which the job goes on if it ends `now`.
+    """
+    run, waits = job.run, own.overlap == "queue" or own.catchup == "all"
+    if not waits or job.is_paused or (run.next != Left.NOTHING if run else not job.kept.has_begun):
+        return
+    start, due = (run.start, run.due) if run else (now, job.waiting.due if job.waiting else job.kept.due)
+    if due is not None:
+        before = Run(job.jobid, due, "", start, start, 0, 0, job.schedule, "", options=job.options)
+        before.tries, before.after, before.alone = job.kept.tries, job.kept.after, job.kept.alone
+        following = decide_next(before, schedule, own, now).due
+        if isinstance(following, float):
+            yield _Occurrence(following, False, BEHIND)
 
 
 def _list_limits(job: Pending, occurrence: _Occurrence, zone: str) -> Iterator[tuple[float, str]]:

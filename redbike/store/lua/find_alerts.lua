@@ -2,13 +2,13 @@
 -- find_alerts: what of a part of -alerts is known: which jobs have an occurrence that is due, of
 --              those that alert if it is late, or wait for others, and what has been told;
 --              changes nothing.
--- keys   schedules, timeline, queued, running, retry_states, options, alerts
+-- keys   schedules, timeline, queued, running, retry_states, pauses, options, alerts
 -- given  cursor, count: as HSCAN takes them
 -- returns {'ok', JSON of cursor: where the next part begins, '0' for the end; now; told: field,
 --         record, …; idle: jobs that have no such options any more, and of which nothing is told;
 --         due: of each job its id, options, schedule, due time on the timeline, and records in
---         -queued, -running and -retry-states, false for what there is not; what is held of a
---         paused job is in none of these places}
+--         -queued, -running, -retry-states and -pauses, false for what there is not; what is held
+--         of a paused job is in none of the other places}
 local PART = 500  -- jobs in one look
 local found = call('HSCAN', alerts, given.cursor, 'COUNT', given.count)
 local fields, told, idle, pending = found[2], {}, {}, {}
@@ -29,8 +29,8 @@ local function look(jobs, records)
     local entry, kept = call('HGET', queued, job), call('HGET', retry_states, job)
     local at = tonumber(score or nil)
     if run or entry or at and (kept or at <= now or at >= AWAITED) then
-      local text = call('HGET', schedules, job)
-      pending[#pending + 1] = {job, each[2], text, score and stamp(score), entry, run, kept}
+      local text, pause = call('HGET', schedules, job), call('HGET', pauses, job)
+      pending[#pending + 1] = {job, each[2], text, score and stamp(score), entry, run, kept, pause}
     end
   end
 end

@@ -48,7 +48,7 @@ def list_jobs(call: Call) -> Answer:
         **flags,
     )
     newest = call.site.newest.get() if search.never_ran else None
-    late = find_late(store, call.site.settings.timezone) if call.get_flag(LATE) else None
+    late = find_late(store, call.site.settings) if call.get_flag(LATE) else None
 
     def read(place: str) -> tuple[list[tuple[str, Row]], str | None]:
         cursor = Cursor.parse(place)

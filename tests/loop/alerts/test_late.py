@@ -6,12 +6,15 @@ from itertools import pairwise
 
 import pytest
 
+from redbike import Jobs, current_run
+from redbike.config.settings import Settings
 from redbike.loop.alerts.late import find_late, find_time_of_day
 from redbike.queries.glance import read_view
 from redbike.queries.health import check_health
 from redbike.queries.metrics import Metrics
 from redbike.store.enums import Outcome
 from redbike.store.next_state import NextState
+from redbike.testing.simulated import Clock
 from tests.verbs import dispatch, take_one
 
 JOB, QUEUE = "job:A", "work-A"
@@ -53,7 +56,7 @@ PLACES = {
 
 
 def late(bike, now):
-    return [(each.jobid, each.due, each.since) for each in find_late(bike.store.at(now), "UTC")]
+    return [(each.jobid, each.due, each.since) for each in find_late(bike.store.at(now), Settings())]
 
 
 @pytest.mark.parametrize(
@@ -96,14 +99,69 @@ def test_it_is_not_late_any_more_when_it_has_ended(bike):
     assert late(bike, NOON + DAY + 600) == [(JOB, NOON + DAY, NOON + DAY + 600)]
 
 
-def test_what_is_owed_after_a_run_is_late_as_well(bike):
-    put(bike, start_within="10m", overlap="queue")
-    begin(bike)
-    client, keys = bike.store.client, bike.store.keys
-    record = client.hget(keys.running, JOB).decode()
-    client.hset(keys.running, JOB, record.replace(" - work", f" due:{NOON + HOUR:.6f} work"))
-    assert late(bike, NOON + HOUR + 599) == []
-    assert late(bike, NOON + HOUR + 600) == [(JOB, NOON + HOUR, NOON + HOUR + 600)]
+def set_for_what_is_past(bike):
+    assert bike.set("a", "40 * * * *", after=NOON)
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "happens", "due"),
+    [
+        pytest.param({}, {"overlap": "queue"}, None, NOON + HOUR, id="overlap"),
+        pytest.param({"overlap": "queue"}, {}, None, NOON + HOUR, id="overlap of the setting"),
+        pytest.param({"overlap": "queue"}, {"overlap": "skip"}, None, None, id="no overlap"),
+        pytest.param({}, {}, lambda bike: bike.run("a"), NOON + 2700, id="asked for"),
+        pytest.param({}, {}, set_for_what_is_past, NOON + 2400, id="set for what is past"),
+        pytest.param({}, {"overlap": "queue"}, lambda bike: bike.run("a"), NOON + 2700, id="overlap, asked for"),
+        pytest.param({}, {"overlap": "queue"}, lambda bike: bike.pause("a"), None, id="overlap, paused"),
+        pytest.param({}, {"overlap": "queue", "expires": "90m"}, None, NOON + HOUR, id="overlap, may expire"),
+        pytest.param({}, {"overlap": "queue", "expires": "5m"}, None, None, id="overlap, expires"),
+        pytest.param({}, {"overlap": "queue", "retries": 1, "backoff": 1200}, None, NOON + HOUR, id="overlap, tried"),
+        pytest.param({}, {"retries": 1, "backoff": 1200}, None, None, id="no overlap, tried"),
+    ],
+)
+def test_what_waits_for_the_end_of_a_run_is_late_as_well(redbike, settings, options, happens, due):
+    jobs, clock, seen = Jobs(), Clock(NOON - 60), []
+
+    def look(at):
+        clock.move(at)
+        seen.append([(each.jobid, each.due, each.since) for each in find_late(bike.store, bike.settings)])
+
+    @jobs.job("a", cron="0 * * * *", start_within="10m", timeout="1d", **options)
+    def work():
+        if seen:
+            return
+        clock.move(NOON + 2700)
+        if happens:
+            happens(bike)
+        for at in (due or NOON + HOUR) + 599, (due or NOON + HOUR) + 600, NOON + 1.4 * HOUR:
+            look(at)
+        if "retries" in options:
+            raise ValueError("it is tried again")
+
+    bike = redbike(jobs, now=NOON - 60, **settings)
+    bike.follow(clock)
+    bike.sync(jobs.schedules())
+    runs = bike.run_due(NOON + 1.5 * HOUR, reraise=False)
+    look(NOON + 1.6 * HOUR)
+    runs += bike.run_due(NOON + 2.5 * HOUR)
+    found = [] if due is None else [("a", due, due + 600)]
+    assert seen == [[], found, found, found if "retries" in options else []]
+    assert due is None or [run.due for run in runs if run.attempt == 1][:2] == [NOON, due]
+
+
+def test_what_was_missed_is_late_until_its_turn_comes(redbike):
+    jobs, clock, seen = Jobs(), Clock(NOON), []
+
+    @jobs.job("a", every="1h", start_within="10m", catchup="all")
+    def work():
+        seen.append((current_run().due, [each.due for each in find_late(bike.store, bike.settings)]))
+
+    bike = redbike(jobs)
+    bike.follow(clock)
+    bike.sync(jobs.schedules())
+    clock.move(NOON + 3.5 * HOUR)
+    bike.run_due()
+    assert seen == [(NOON + HOUR, [NOON + 2 * HOUR]), (NOON + 2 * HOUR, [NOON + 3 * HOUR]), (NOON + 3 * HOUR, [])]
 
 
 # The instants are taken from the rules of the zones, not from this program.
@@ -119,7 +177,7 @@ def test_what_is_owed_after_a_run_is_late_as_well(bike):
 )
 def test_a_time_of_day_is_in_the_zone_of_the_schedule_or_else_of_the_setting(bike, schedule, timezone, ends):
     put(bike, schedule, finish_by="13:00")
-    assert [each.since for each in find_late(bike.store.at(NOON + 5 * DAY), timezone)] == [ends]
+    assert [each.since for each in find_late(bike.store.at(NOON + 5 * DAY), Settings(timezone=timezone))] == [ends]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +200,7 @@ def test_jobs_health_metrics_and_the_view_say_the_same(bike):
     bike.set("well:A", DAILY, finish_by="13:00")
     bike.set("other:A", "NOW")
     text = f"{JOB} was to end by 2024-10-04 13:00:00 UTC, was due at 2024-10-04 12:00:00, and waits for a dispatcher"
-    health = check_health(bike.store.at(NOON + 2 * HOUR), [], 1e9, "UTC")
+    health = check_health(bike.store.at(NOON + 2 * HOUR), [], 1e9, Settings())
     assert (text in health.problems, health.metrics["late"]) == (True, 1)
     assert [each.jobid for each in read_view(bike.store.at(NOON + 2 * HOUR), 5).glance.late] == [JOB]
     assert [job.jobid for job in bike.jobs(late=True)] == [JOB]
@@ -207,10 +265,10 @@ def test_a_follower_is_late_by_the_due_time_of_its_parent(bike, bring_about, is_
     for jobid, parent in zip([*middle, "report:A"], [JOB, *middle], strict=True):
         assert bike.set(jobid, f"AFTER:{parent}", **({"finish_by": "14:00"} if jobid == "report:A" else {}))
     bring_about(bike)
-    assert find_late(bike.store.at(NOON + HOUR), "UTC") == []
+    assert find_late(bike.store.at(NOON + HOUR), Settings()) == []
     if chain and bring_about is ended:
         return  # what the one between them is due for is one step away
-    found = [(late.jobid, late.due, late.since) for late in find_late(bike.store.at(NOON + 3 * HOUR), "UTC")]
+    found = [(late.jobid, late.due, late.since) for late in find_late(bike.store.at(NOON + 3 * HOUR), Settings())]
     assert found == ([("report:A", NOON, NOON + 2 * HOUR)] if is_late else [])
 
 
@@ -218,7 +276,7 @@ def test_what_may_fail_is_not_awaited(bike):
     put(bike)
     assert bike.set("trouble:A", f"AFTER:{JOB} failed", finish_by="14:00")
     begin(bike)
-    assert find_late(bike.store.at(NOON + 3 * HOUR), "UTC") == []
+    assert find_late(bike.store.at(NOON + 3 * HOUR), Settings()) == []
 
 
 def test_each_of_many_parents_is_looked_at_once(bike):
@@ -228,4 +286,4 @@ def test_each_of_many_parents_is_looked_at_once(bike):
         for jobid in below:
             assert bike.set(jobid, f"AFTER:{','.join(above)}", finish_within="1h")
     begin(bike)
-    assert len(find_late(bike.store.at(NOON + 3 * HOUR), "UTC")) == 40
+    assert len(find_late(bike.store.at(NOON + 3 * HOUR), Settings())) == 40

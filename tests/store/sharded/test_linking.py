@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from redbike import BadConfig, BadSchedule, Redbike
+from redbike.config.settings import Settings
 from redbike.control.moving import Mover
 from redbike.errors import Unreachable
 from redbike.loop.alerts.late import find_late
@@ -282,9 +283,9 @@ def test_a_follower_is_late_if_its_parent_is_wherever_that_is(farm):
     bike.set(parent, "NOW")
     bike.enter(follower, f"AFTER:{parent}", start_within=5)
     shard = bike.store.find_shard(follower)
-    assert find_late(shard, "UTC") == []
+    assert find_late(shard, Settings()) == []
     farm.now += 10
-    assert [late.jobid for late in find_late(shard, "UTC")] == [follower]
+    assert [late.jobid for late in find_late(shard, Settings())] == [follower]
 
 
 def test_what_is_no_message_stops_no_delivery(farm):
