@@ -30,6 +30,7 @@ TIMEOUT = 10.0  # seconds without an answer
 STOP_TIMEOUT = 5.0  # seconds for which a process that stops sends what is left
 INTERVAL = 60.0  # seconds between two calls of a switch
 REMINDER = 60.0  # seconds after which it is logged again that a host does not answer, or that pings are dropped
+FAILED = (Outcome.FAILED, Outcome.OVERRUN, Outcome.LOST)
 STUCK = 120.0  # seconds after which a call is given up that goes on and on: its service sends a byte now and then
 
 
@@ -60,7 +61,7 @@ class Pings:
             self.send(jobid, url, next_state.outcome)
         elif next_state.outcome == Outcome.OK:
             self.send(jobid, url)
-        elif _has_failed(next_state):
+        elif next_state.outcome in FAILED and not next_state.is_tried_again:
             self.send(jobid, ping_urls.add_signal(url, "fail"))
 
     def send(self, jobid: str, url: str, outcome: str = "") -> None:
@@ -179,10 +180,3 @@ class _Lane:
                     return
                 ping, self._since = self._waiting.popleft(), time.monotonic()
             self._pings.call(*ping)
-
-
-def _has_failed(next_state: NextState) -> bool:
-    """Tell whether a run has failed, and its occurrence is not tried again."""
-    if next_state.outcome in (Outcome.OVERRUN, Outcome.LOST):
-        return next_state.place != "due"
-    return next_state.outcome == Outcome.FAILED

@@ -34,6 +34,14 @@ class NextState:
     error: str = ""  # one line
 
     @property
+    def is_tried_again(self) -> bool:
+        """Tell whether the occurrence of the run goes on with a further one."""
+        if self.outcome in (Outcome.OVERRUN, Outcome.LOST):
+            # What was asked for or set during the run may be due as well, and has no retry state.
+            return self.place == "due" and self.failure is None and self.retry_state != ""
+        return self.outcome == Outcome.RETRY
+
+    @property
     def skipped(self) -> dict[Skip, int]:
         """How many occurrences are skipped, by reason."""
         # Nearly all runs skip nothing.

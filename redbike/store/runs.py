@@ -119,7 +119,7 @@ class Runs:
             schedules.append(run.schedule)
             dues.append(self._format_due(run, next_state))
             how = _format_how(next_state)
-            if ending := _name_ending(run, next_state):
+            if ending := _name_ending(next_state):
                 how["ended"] = ending
             if run.output is not None and (kept := self._read_kept(run, next_state)) not in (0, NOT_BEGUN):
                 how["output"] = pack_output(run.due, run.attempt, run.output)
@@ -244,17 +244,14 @@ def _find_drop(run: Run, next_state: NextState) -> str:
     return "" if run.told is None else "progress"
 
 
-def _name_ending(run: Run, next_state: NextState) -> str:
+def _name_ending(next_state: NextState) -> str:
     """Return how the occurrence of a run has ended, for its followers: ``failed``, ``any``, or ``none`` if it goes on.
 
     "" if it has ended well.
     """
     if next_state.outcome == Outcome.OK:
         return ""
-    tried = RetryState.parse(next_state.retry_state).due
-    # Its worker was lost with several runs, of which nobody knows whether they had begun.
-    is_suspect = next_state.outcome == Outcome.LOST and next_state.place == "due" and next_state.due == run.due
-    if next_state.outcome in (Outcome.RETRY, None) or tried is not None or is_suspect:
+    if next_state.outcome is None or next_state.is_tried_again:
         return "none"
     return "any" if next_state.outcome == Outcome.CANCELLED else "failed"
 

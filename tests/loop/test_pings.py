@@ -116,15 +116,35 @@ def test_a_run_that_was_cancelled_before_it_began(bike, pinged):
     assert pinged.called == ["/x/cancelled"]
 
 
-@pytest.mark.parametrize(("policy", "called"), [("stop", ["/x/fail"]), ("reschedule", ["/x/fail"]), ("requeue", [])])
-def test_a_lost_run_is_told_by_the_dispatcher(bike, pinged, policy, called):
+def set_for_what_is_past(bike, jobid):
+    assert bike.set(jobid, "* * * * *", after=bike.store.timeline.read_clock() - 5400)
+
+
+# What happens during a run, and whether it fails then: it does not if the same occurrence goes on.
+DURING_ENDS = [
+    ("stop", None, True),
+    ("reschedule", None, True),
+    ("requeue", None, False),
+    ("stop", Redbike.run, True),
+    ("reschedule", Redbike.run, True),
+    ("requeue", Redbike.run, False),
+    ("stop", set_for_what_is_past, True),
+    ("requeue", set_for_what_is_past, True),
+]
+
+
+@pytest.mark.parametrize(("policy", "during", "fails"), DURING_ENDS)
+def test_a_lost_run_is_told_by_the_dispatcher(bike, pinged, policy, during, fails):
+    called = ["/x/fail"] * fails
     bike.set("good:A", "EVERY:1h", ping_url=f"{pinged.url}/x", on_lost=policy)
     bike.set("told:A", "EVERY:1h", ping_url=f"{pinged.url}/told/{{outcome}}", on_lost=policy)
     # A second later than the second of them is due: clocks are set back a little at times.
     now = bike.store.timeline.read_dispatched()[0] + 3601
     bike.dispatch_due(now)
     for _ in range(2):
-        take_one(bike.store.at(now), [("work-A", 10.0)], make_tag())
+        run = take_one(bike.store.at(now), [("work-A", 10.0)], make_tag())
+        if during:
+            during(bike, run.jobid)
     bike.dispatch_due(now + LEASE + 20)
     wait_until(lambda: len(pinged.called) == len(called) + 1)
     assert sorted(pinged.called) == sorted([*called, "/told/lost"])
@@ -144,13 +164,16 @@ def test_a_lost_run_of_a_backfill_is_not_told(client, prefix, pinged):
     assert pinged.called == []
 
 
-@pytest.mark.parametrize(("policy", "called"), [("stop", ["/x/fail"]), ("requeue", [])])
-def test_an_overrun_is_told(bike, pinged, policy, called):
+@pytest.mark.parametrize(("policy", "during", "fails"), DURING_ENDS)
+def test_an_overrun_is_told(bike, pinged, policy, during, fails):
+    called = ["/x/fail"] * fails
     for jobid, url in (("good:A", f"{pinged.url}/x"), ("told:A", f"{pinged.url}/told/{{outcome}}")):
         late, worker = take(bike, jobid, url, on_timeout=policy, timeout=0.001)
         # As it is when it has begun.
         late.ping_url = worker.runner.settings_for(late).ping_url
         wait_until(lambda late=late: late.now() > late.deadline)
+        if during:
+            during(bike, jobid)
         worker.ends.end_overrun(late)
         bike.unset(jobid)
     wait_until(lambda: len(pinged.called) == len(called) + 1)
