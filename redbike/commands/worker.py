@@ -183,7 +183,7 @@ class Commands(Checkable, RoundRobin):
         return self._hear if self._tells else None
 
     def _hear(self, run: Run, end: End) -> None:
-        if end.event in on_failure.FAILED:
+        if end.event in on_failure.FAILED and not end.is_tried_again:
             error = end.error or (on_failure.LOST if end.event is Outcome.LOST else "")
             self._start_on_failure(run, end.event.value, error, run.tap.printed if run.tap else b"")
 

@@ -11,7 +11,7 @@ from typing import cast
 from redbike.errors import NoSuchJob
 from redbike.schedule.moments import DurationLike, read_duration
 from redbike.store.enums import Left, Outcome
-from redbike.store.history import LONG, MAX_ATTEMPT, TICKS, PastRun
+from redbike.store.history import LONG, MAX_ATTEMPT, TICKS, PastRun, is_tried_again
 from redbike.store.inspected import JobState
 from redbike.store.log import LogEntry
 from redbike.store.records import RetryState
@@ -110,14 +110,9 @@ class ComingRun:
 
     def is_tried_again(self, run: PastRun, kept: Iterable[PastRun]) -> bool:
         """Tell whether the occurrence of a run that has just ended is tried again; `kept` are the runs of the job."""
-        if run.outcome not in (Outcome.LOST, Outcome.OVERRUN):
-            return run.outcome == Outcome.RETRY
-        self.look()
-        if self._tried.alone or (self._tried.due is not None and self._tried.tries >= run.attempt):
-            return True
-        # That try may have ended meanwhile.
-        number = run.attempt, run.started
-        return any(later.due == run.due and (later.attempt, later.started) > number for later in kept)
+        if run.outcome in (Outcome.LOST, Outcome.OVERRUN):
+            self.look()
+        return is_tried_again(run, self._tried, kept)
 
 
 def wait_for_run(

@@ -23,11 +23,13 @@ or `NOT_KEPT` and why it is not kept.
 
 import math
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, NotRequired, Self, TypedDict, cast
 
 from redbike.store.enums import Outcome
+from redbike.store.records import RetryState
 from redbike.text.parsing import load_json
 
 MAX_SIZE = 255  # bytes of a run
@@ -200,6 +202,17 @@ def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
         cpu=used and used.cpu,
         memory=used and used.memory,
     )
+
+
+def is_tried_again(run: PastRun, kept: RetryState, runs: Iterable[PastRun]) -> bool:
+    """Tell whether the occurrence of an ended run goes on, by what is `kept` since then, and the `runs` of its job."""
+    if run.outcome not in (Outcome.LOST, Outcome.OVERRUN):
+        return run.outcome == Outcome.RETRY
+    if kept.alone or (kept.due == run.due and kept.tries >= run.attempt):
+        return True
+    # That try may have ended meanwhile.
+    number = run.attempt, run.started
+    return any(later.due == run.due and (later.attempt, later.started) > number for later in runs)
 
 
 def find_end(text: bytes, start: int) -> int:

@@ -32,10 +32,11 @@ from redbike.process.signals import interrupts_caller
 from redbike.schedule.moments import AWAITED
 from redbike.store.entries import EntryRun
 from redbike.store.enums import Outcome
-from redbike.store.history import read_run
+from redbike.store.history import PastRun, is_tried_again, read_run
 from redbike.store.inspected import JobState
 from redbike.store.next_state import Answer, NextState
 from redbike.store.outbox import RENEWED, Claim, find_field
+from redbike.store.records import RetryState
 from redbike.store.run import Run
 from redbike.store.store import Store
 from redbike.text.printable import describe
@@ -56,6 +57,7 @@ class End:
     error: str  #: what went wrong, in one line, or ""
     seconds: float  #: for which it ran; of an overrun and a lost one, until that was found out
     next_run: float | None  #: when its job is due next, or is due by now, in epoch seconds; None if it is not
+    is_tried_again: bool = False  #: whether the same occurrence is tried again
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,8 @@ class Notifier:
         outcome, next_run = next_state.outcome or Outcome.OK, self._find_next(run, next_state, answer)
         # An overrun goes on, and nobody waits for it.
         seconds = max(0.0, (run.over or time.monotonic()) - run.began) if run.began else 0.0
-        return lambda: End(outcome, next_state.error, seconds, next_run)
+        goes_on = next_state.is_tried_again and answer.detail != "unset"
+        return lambda: End(outcome, next_state.error, seconds, next_run, goes_on)
 
     def _find_next(self, run: Run, next_state: NextState, answer: Answer) -> float | None:
         if answer.detail not in ("timeline", "queue", "held"):
@@ -220,7 +223,15 @@ class Notifier:
         over = past.started + past.took
         run = Run(packed.jobid, past.due, tag, past.started, over, 0, 0, state.schedule or "", packed.queue)
         run.tries, run.options, run.stored_data, run.worker = past.attempt - 1, state.options, state.data, past.worker
-        return run, lambda: End(past.outcome, past.error, past.took, _find_due(state))
+        goes_on = self._is_tried_again(past, state)
+        return run, lambda: End(past.outcome, past.error, past.took, _find_due(state), goes_on)
+
+    def _is_tried_again(self, past: PastRun, state: JobState) -> bool:
+        failure = state.failure or {}
+        has_failed = (failure.get("due"), failure.get("attempt")) == (past.due, past.attempt)
+        # That is read only if no record of the job says it.
+        kept = () if has_failed else self._store.journal.list_runs([past.jobid])
+        return is_tried_again(past, RetryState.parse(state.retry_state), kept)
 
     def _deliver(self, news: _News) -> None:
         """Notify, and then remove it from the outbox. Stop if another worker has claimed it meanwhile."""

@@ -64,6 +64,7 @@ def test_it_does_not_run_after_a_success_or_before_the_last_try(fails, monkeypat
     monkeypatch.setattr(redbike.commands.on_failure, "start", lambda *given: started.append(given))
     fails("true")
     fails("false", "retries = 3")
+    fails("test $REDBIKE_ATTEMPT -gt 1 || sleep 300", "timeout = 0.5\non-timeout = requeue")
     assert started == []
     fails("false")
     wait_until(lambda: len(started) == 1)
@@ -100,6 +101,25 @@ def test_it_tells_of_a_lost_run_also_if_its_command_is_gone(fails, client, prefi
     bike.dispatch_due()
     make_worker(bike.store, bike.worker, bike.settings).notifier.notify_others()
     assert read_when_there(said) == f"{jobid}|lost|its worker died or was cut off\n"
+
+
+@pytest.mark.parametrize(("policy", "runs_again", "told"), [("requeue", 0, 0), ("requeue", 1, 0), ("stop", 0, 1)])
+def test_it_tells_of_a_lost_run_only_if_it_is_not_tried_again(
+    fails, client, prefix, monkeypatch, policy, runs_again, told
+):
+    started = []
+    monkeypatch.setattr(redbike.commands.on_failure, "start", lambda *given: started.append(given))
+    commands = Commands("A", str(fails("true").parent / "commands.ini"))
+    bike = Redbike(commands, prefix, client, on_lost=policy)
+    set_job(bike.store, "x:A", HOURLY, "now")
+    tag = f"OwnerOf1tag{NOTIFIES}"
+    assert take_many(bike.store, [("work-A", 100.0)], [1], tag, 1)
+    client.zadd(bike.store.keys.leases, {tag: 1.0})
+    bike.dispatch_due()
+    worker = make_worker(bike.store, bike.worker, bike.settings)
+    assert [worker.work_one() for _ in range(runs_again)] == ["x:A"] * runs_again
+    worker.notifier.notify_others()
+    assert len(started) == told
 
 
 def test_it_does_not_delay_the_end_of_the_run(fails, tmp_path):

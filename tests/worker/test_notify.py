@@ -69,6 +69,11 @@ def count_waiting(bike):
         (raising(ValueError("no luck")), {}, ("failed", "ValueError: no luck")),
         (raising(ValueError("no luck")), {"on_error": "retry", "backoff": 50.0}, ("retry", "ValueError: no luck")),
         (lambda bike: wait_until(lambda: bike.worker.told), {"default_timeout": 0.05}, ("overrun", TOO_LONG)),
+        (
+            lambda bike: bike.unset("job:A") and wait_until(lambda: bike.worker.told),
+            {"default_timeout": 0.05, "on_timeout": "requeue"},
+            ("overrun", TOO_LONG),
+        ),
         (lambda bike: bike.cancel("job:A") and 1 / 0, {}, ("cancelled", "")),
         (lambda bike: bike.cancel("job:A") and wait_until(lambda: current_run().cancelled), {}, ("cancelled", "")),
     ],
@@ -85,6 +90,7 @@ def test_a_run_is_notified_once_with_how_it_ended(make, monkeypatch, act, settin
     # What overran was not over before its deadline, which counts from when it was taken.
     assert run.received + settings.get("default_timeout", 0.0) <= run.began + end.seconds
     assert end.seconds < took
+    assert end.is_tried_again == (end.event == "retry")
     told = bike.tell("job:A")
     assert end.next_run == (None if told["next_run"] is None else pytest.approx(told["next_run"], abs=took))
     if "backoff" in settings:
@@ -156,7 +162,7 @@ def test_a_lost_run_is_notified_by_another_worker_and_since_when_it_is_due(bike,
     [(told, end)] = bike.worker.told
     assert (told.jobid, told.due, told.tag, told.attempt) == ("job:A", lost.due, lost.tag, 1)
     assert 0 <= end.seconds < time.monotonic() - lost.received
-    assert end.next_run == lost.due
+    assert (end.next_run, end.is_tried_again) == (lost.due, True)
     assert count_waiting(bike) == 0
 
 
