@@ -27,6 +27,7 @@ from redbike.store.inspected import JobState
 from redbike.store.log import LogEntry
 from redbike.store.namespace import PAGE, split
 from redbike.store.patterns import Steered
+from redbike.store.records import RetryState
 from redbike.store.sharded.missing import list_listens
 from redbike.store.store import Store
 
@@ -110,6 +111,7 @@ class _Part:
         self.coming: dict[str, ComingRun] = {}
         self._number, self._shard, self._listen, self._outage, self._tell = number, shard, listen, outage, tell
         self._states: dict[str, JobState] = {}  # that were read for many jobs together
+        self._held = set[str]()  # paused jobs of which it has said that they are
         self._over = set[str]()  # jobs whose run is over, as a look has found out before its end was heard
         self._looks_at = math.inf  # the next look at all of them
         self._soon, self._soon_at = set[str](), math.inf  # those at which it looks before that, and when
@@ -176,9 +178,10 @@ class _Part:
                 kept[run.jobid].append(run)
             for jobid in page:
                 coming = self.coming[jobid]
-                coming.look()
+                state = coming.look()
                 found = self._find(coming, kept[jobid], kept[jobid])
                 if found is None and coming.is_asked_for:
+                    self._say_if_held(state)
                     continue
                 if jobid in self._over:
                     tries = [run for run in kept[jobid] if coming.awaits(run)]
@@ -187,6 +190,13 @@ class _Part:
                     # Its end is on the way, unless that was told while the server was away.
                     self._over.add(jobid)
                     self._look_soon(jobid)
+
+    def _say_if_held(self, state: JobState) -> None:
+        """Say once that a job waits for the end of its pause: that holds further tries of a run that was asked for."""
+        if state.pause and not (state.run or state.waiting or state.jobid in self._held):
+            self._held.add(state.jobid)
+            held = "next try" if RetryState.parse(state.retry_state).has_begun else "run"
+            complain(f"{state.jobid}: it is paused, and its {held} is held until it is resumed")
 
     def _end(self, jobid: str, run: PastRun | None) -> None:
         del self.coming[jobid]

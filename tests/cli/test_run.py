@@ -167,12 +167,22 @@ def test_a_job_that_is_paused_while_it_waits_is_waited_for(shell, bike, monkeypa
         bike.resume("quick")
         bike.work_one()
 
-    status, lines, _ = run(shell, "quick", act=resume)
-    assert (status, lines) == (0, ["quick: ok"])
+    held = "{}: it is paused, and its {} is held until it is resumed"
+    status, lines, complaints = run(shell, "quick", act=resume)
+    assert (status, lines, complaints[1:]) == (0, ["quick: ok"], [held.format("quick", "run")])
     # A job that is paused already runs all the same.
-    bike.pause("quick")
+    bike.pause("quick", "again")
+
+    def resume_what_has_failed():
+        wait_until(lambda: "held_for" in bike.tell("again"))
+        number = len(looked)
+        wait_until(lambda: len(looked) > number + 2)
+        bike.resume("again")
+
     with working(bike):
         assert run(shell, "quick") == (0, ["quick: ok"], [])
+        said = [held.format("again", "next try")]
+        assert run(shell, "again", act=resume_what_has_failed) == (0, ["again: ok, try 2"], said)
 
 
 @pytest.mark.parametrize("end", ["ok", "unset"])
