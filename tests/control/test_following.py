@@ -200,6 +200,41 @@ def test_how_a_parent_has_ended_counts(redbike, work, settings, followers):
     assert sorted(job for job, _ in ran if job in ENDINGS) == followers
 
 
+@pytest.mark.parametrize("place", ["timeline", "paused", "queue"])
+@pytest.mark.parametrize("schedule", [HOURLY, f"AT:{START + HOUR}"])
+def test_a_parent_that_is_cancelled_between_two_tries_has_ended_as_one_that_is_cancelled_in_flight(
+    redbike, schedule, place
+):
+    bike, ran = make(redbike, fail("parent"), **RETRY)
+    bike.set("parent", schedule)
+    for name, text in ENDINGS.items():
+        bike.set(name, text)
+    bike.run_due(START + HOUR, reraise=False)
+    if place == "paused":
+        bike.pause("parent")
+    if place == "queue":
+        bike.pause_queue("work-A")
+        bike.dispatch_due(START + HOUR + 10)
+    assert bike.cancel("parent")[0].word == "cancelled"
+    assert bike.tell("any")["next_run"] == START + HOUR
+    bike.resume_queue("work-A")
+    bike.run_due(START + 1.5 * HOUR)
+    assert ran == [("parent", HOUR), ("any", HOUR)]
+    assert list(fsck(bike.store)) == []
+
+
+def test_a_parent_that_is_cancelled_before_its_first_try_has_not_ended(redbike):
+    bike, ran = make(redbike)
+    bike.set("parent", HOURLY)
+    bike.set("any", ENDINGS["any"])
+    bike.pause_queue("work-A")
+    bike.dispatch_due(START + HOUR)
+    assert bike.cancel("parent")[0].word == "cancelled"
+    bike.resume_queue("work-A")
+    bike.run_due(START + 1.5 * HOUR)
+    assert ran == []
+
+
 def test_a_follower_that_has_failed_for_good_skips_nothing(redbike):
     bike, ran = make_family(redbike, fail("child"))
     bike.run_due(START + 4 * HOUR, reraise=False)

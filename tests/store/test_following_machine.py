@@ -14,6 +14,7 @@ from redbike.schedule.parser import parse
 from redbike.store.enums import Outcome
 from redbike.store.inspection.fsck import fsck
 from redbike.store.next_state import NextState
+from redbike.store.records import RetryState
 from tests.chance import seeds, walk
 from tests.states import end, list_problems
 from tests.verbs import take_one
@@ -124,6 +125,12 @@ class Followers(World):
         elif self.inspect(run.jobid).schedule == "STOP":
             self.texts.pop(run.jobid, None)
 
+    def cancel(self, jobid):
+        before = self.inspect(jobid)
+        kept = RetryState.parse(before.retry_state)
+        if self.bike.cancel(jobid)[0].word == "cancelled" and not before.run and kept.tries and kept.due is not None:
+            self.note_end(jobid, "any", kept.due)
+
     def note_end(self, parent, ending, due):
         for jobid, text in self.texts.items():
             schedule = parse(text)
@@ -166,7 +173,7 @@ class Followers(World):
             "set": (1, lambda: self.set(follower)),
             "unset": (1, lambda: self.unset(follower)),
             "run": (18, lambda: bike.run(anyone) if is_there else None),
-            "cancel": (1, lambda: bike.cancel(anyone) if is_there else None),
+            "cancel": (1, lambda: self.cancel(anyone) if is_there else None),
             "pause": (1, lambda: bike.pause(anyone) if is_there else None),
             "resume": (3, lambda: bike.resume(anyone) if is_there else None),
             "dispatch": (10, lambda: bike.dispatch_due(bike.now)),

@@ -9,11 +9,12 @@ from redbike.config.settings import Settings
 from redbike.control.moving import Mover
 from redbike.errors import Unreachable
 from redbike.loop.alerts.late import find_late
+from redbike.loop.policies import decide_asked_again
 from redbike.store.backfill import make_jobid
 from redbike.store.links import Links
 from redbike.store.sharded.mail import deliver
 from tests.shards import name_jobs
-from tests.verbs import Telling
+from tests.verbs import Telling, take_one
 
 
 class Farm:
@@ -74,6 +75,19 @@ def test_each_end_of_a_parent_makes_its_followers_due_wherever_they_are(farm):
     assert [run.due for run in bike.runs()] == [farm.now] * 4
     assert bike.tell(parent)["followers"] == sorted([near, far])
     assert bike.tell(other)["waits_for"] == [near, far]
+    assert list(bike.fsck()) == []
+
+
+def test_a_retry_that_is_cancelled_reaches_a_follower_wherever_that_is(farm):
+    bike, (parent, follower) = farm.bike, farm.name(0, 1)
+    bike.set(parent, "EVERY:1h")
+    bike.enter(follower, f"AFTER:{parent} any")
+    bike.run(parent)
+    shard = bike.store.find_shard(parent)
+    run = take_one(shard, [("work-A", 10.0)], "tag")
+    shard.runs.end(run, decide_asked_again(run, 60.0))
+    bike.cancel(parent)
+    assert farm.dispatch() == [follower]
     assert list(bike.fsck()) == []
 
 
