@@ -24,6 +24,7 @@ from redbike.store.log import moves_job
 from redbike.store.namespace import PAGE, split
 from redbike.store.patterns import check_pattern, compile_patterns, expand, is_pattern
 from redbike.store.questions import PassedJob
+from redbike.store.records import RetryState
 from redbike.store.schedules import find_jitter, read_schedule
 from redbike.store.store import Store
 
@@ -149,7 +150,8 @@ class NamedJobs:
         if job.failure is not None:
             return f"failed{_quote(last)}"
         if job.held is not None and job.held <= latest and not (job.pause and job.pause.to_dict()["by"] == BY):
-            return f"is paused, though it was due at {clock.name(job.held)}"
+            tried = RetryState.parse(job.retry_state).due
+            return f"is paused, though it was due at {clock.name(job.held if tried is None else tried)}"
         due = job.waits_since if job.waiting else job.timeline
         if due is not None and due <= latest and not job.run:
             return f"has been due since {clock.name(due)} and does not run"

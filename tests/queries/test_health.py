@@ -210,6 +210,13 @@ def test_processes_are_lost(staffed):
     assert check(staffed, now=NOW + RECENT - 1).metrics["lost"] == 2, "others have their jobs, but the two are new ones"
 
 
+def held_try(store):
+    """What is tried again is held, and no run is kept."""
+    states.waiting_to_retry(store)
+    states.pause(store, START + 2)
+    store.client.delete(store.keys.journal)
+
+
 @pytest.mark.parametrize(
     ("make", "now", "said"),
     [
@@ -223,6 +230,7 @@ def test_processes_are_lost(staffed):
         (states.flight, LATE, f"{JOB} still runs, since {at(START)}, beyond its deadline"),
         (states.held, DUE + MINUTE - 1, ""),
         (states.held, DUE + MINUTE, f"{JOB} is paused, though it was due at {at(DUE)}"),
+        (held_try, DUE + MINUTE, f"{JOB} is paused, though it was due at {at(START)}"),
         (states.stopped, NOW, ""),
     ],
 )

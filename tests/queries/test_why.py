@@ -88,6 +88,16 @@ def test_it_is_paused(store):
     assert f"until {at(LATER)} (a reason)." in why(store)
 
 
+def test_it_is_paused_between_two_tries(store):
+    states.waiting_to_retry(store)
+    states.pause(store, START + 2)
+    tried = f"Its occurrence of {at(START)} is tried again at {at(DUE)}, and is held then."
+    assert why(store, START + 3).endswith(f"(a reason). {tried}")
+    assert why(store, DUE + 1).endswith(f"(a reason). An occurrence of {at(START)} is held.")
+    store.client.delete(store.keys.journal)
+    assert why(store, DUE + 1, START).endswith(f"(a reason). An occurrence of {at(START)} is held.")
+
+
 def test_it_is_paused_but_somebody_has_asked_for_a_run(store):
     states.timeline(store)
     states.pause(store)

@@ -130,13 +130,13 @@ def _explain_run(situation: Situation, clock: Clock) -> str:
 def explain_pause(job: JobState, clock: Clock) -> str:
     """Return how a paused job is paused."""
     assert job.pause
-    pause = job.pause.to_dict()
-    held = ""
+    pause, tried, held = job.pause.to_dict(), RetryState.parse(job.retry_state).due, ""
     if job.held is not None and job.held <= clock.now:
-        held = f" An occurrence of {clock.name(job.held)} is held."
+        held = f" An occurrence of {clock.name(job.held if tried is None else tried)} is held."
     elif job.held is not None:
         goes_on = pause["until"] is not None and pause["until"] <= job.held
-        held = f" It is due at {clock.name(job.held)}{'' if goes_on else ', and is held then'}."
+        what = "It is due" if tried is None else f"Its occurrence of {clock.name(tried)} is tried again"
+        held = f" {what} at {clock.name(job.held)}{'' if goes_on else ', and is held then'}."
     again = " Its blackout recurs." if job.pause.is_of_blackout else ""
     said = describe_pause(pause["since"], pause["until"], pause["by"], pause["reason"], clock)
     return f"It is paused {said}.{again}{held}"

@@ -67,9 +67,9 @@ def _list_places(situation: Situation, clock: Clock) -> Iterator[tuple[float, st
     job = situation.job
     if job.waiting:
         yield job.waiting.due, "waits", explain_waiting(situation, clock)
-    if job.held is not None:
-        yield job.held, "is held", explain_pause(job, clock)
     tried = RetryState.parse(job.retry_state).due
+    if job.held is not None:
+        yield job.held if tried is None else tried, "is held", explain_pause(job, clock)
     if job.due is not None and (tried is not None or job.due <= clock.now):
         yield job.due if tried is None else tried, "waits", explain_timeline(situation, clock)
 
