@@ -32,6 +32,7 @@ def observe_plain():
 async def observe_async():
     await sync_to_async(observe)("async")
 """
+DAY = 1767225600.0  # 2026-01-01
 # A coroutine that stops its job.
 REMIND = """
 @jobs.job("remind")
@@ -97,8 +98,11 @@ def test_connections_of_django_are_closed_around_each_run(shell, save):
     names = ("invoices", "reminders", "observe", "observe", "observe-async", "observe-async")
     for number, name in enumerate(names):
         assert run_jobs(shell, (f"{name}:{number}", None)) == [["ok"]]
+    shell.bike.set("observe-async", "@daily")
+    shell.bike.backfill("observe-async", DAY, DAY + 86400, at_once=1)
+    wait_until(lambda: shell.log().count("async ") == 4, 60)
     stop(worker)
-    wanted = {"invoices for 0 users\n": 1, "reminders for 0 users\n": 1, "plain opens\n": 2, "async opens\n": 2}
+    wanted = {"invoices for 0 users\n": 1, "reminders for 0 users\n": 1, "plain opens\n": 2, "async opens\n": 4}
     for line, number in wanted.items():
         assert shell.log().count(line) == number
 

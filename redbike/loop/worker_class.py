@@ -28,7 +28,7 @@ class WorkerClass(Protocol):
     It may also have:
 
     - ``settings_for(run, settings) -> Settings``: Return the settings of one run, for example another ``on_error`` for
-      some job ids. `run` is what `redbike.current_run` returns. The options of a job override them.
+      some jobs, by ``run.base``. `run` is what `redbike.current_run` returns. The options of a job override them.
     - ``reads_options``: An attribute: true if ``settings_for`` itself sees to it that ``run.options`` count.
     - ``ended(run, end)``: Hear that a run has ended, and how: `run` as above, `end` a `redbike.End`. It is called at
       least once for each, in any thread, also for those of workers that were lost. It may be a coroutine function.

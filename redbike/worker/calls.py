@@ -166,7 +166,7 @@ class JobFunction(Generic[P, R]):
     """A function that `Jobs.job` has decorated. To call it is to call the function, at once, without any job.
 
     Its other methods set jobs, for workers to run. They take the arguments of the function, except ``jobid``, which a
-    worker gives; type checkers do not know of that, so a typed program reads ``current_run().jobid``. The arguments
+    worker gives; type checkers do not know of that, so a typed program reads ``current_run().base``. The arguments
     must be JSON, and are the job's data: an object with them by their names, or what the parameter ``data`` gets.
     """
 
