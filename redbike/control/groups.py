@@ -28,6 +28,7 @@ def set_group(setter: Setter, name: str, jobs: Iterable[Pair], then: str, change
     """
     if problem := find_problem(name):
         raise BadConfig(f"bad group {quote(name)}: {problem}")
+    name = str.__str__(name)  # an f-string has the name of an enum
     setter.store.queue_to_set(check_own_jobid(then))
     if isinstance(jobs, str | bytes | Mapping):
         raise TypeError(f"bad jobs {quote(jobs)}: pairs of a job id and a schedule are needed")

@@ -107,7 +107,7 @@ class RoundRobin:
 
     def name_queue(self, code: str) -> str:
         """Return the name of the queue for `code`, which is a part of the init string or the end of a job id."""
-        return f"work-{code}"
+        return "work-" + code  # an f-string has the name of an enum, not its text
 
     def queue_for(self, jobid: str) -> str:
         """Return the queue of `jobid`. Raise `BadJobId` for an id that ends in ``:``."""

@@ -143,7 +143,7 @@ class Jobs:
         """
         if callable(jobid):
             raise TypeError(f'@job is written @job("{getattr(jobid, "__name__", "backup")}"): it needs a job id')
-        home = _find_queue(jobid, queue)
+        home, jobid = _find_queue(jobid, queue), str.__str__(jobid)  # an f-string has the name of an enum
         text = make_schedule(jobid, tz, every=every, cron=cron, rrule=rrule, at=at, schedule=schedule)
         own, options = _list_own(read_changes(options).options), _use_underscores(options)
         _check_own(jobid, options if text is None else {})

@@ -42,6 +42,8 @@ def make_schedule(jobid: str, tz: ZoneLike | None, **kinds: object) -> str | Non
 
 def _write(kind: str, value: Any) -> Any:
     """Return the schedule of this kind that a value stands for: a text, or an object that is one."""
+    if isinstance(value, str):
+        value = str.__str__(value)  # an f-string has the name of an enum
     if kind == "after" and isinstance(value, timedelta):
         value = value.total_seconds()
     if kind == "after" and _is_at_once(value):

@@ -9,6 +9,7 @@ import pickle
 import re
 import uuid
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 
 import pytest
 from hypothesis import given
@@ -140,6 +141,26 @@ def test_a_key_names_the_job(bike):
     greet.options(key=7).enqueue("bob")
     assert bike.tell("greet:7")["data"] == {"name": "bob"}
     assert len(work_all(bike)) == 2
+
+
+class Text(str, Enum):  # noqa: UP042
+    """Formatted as ``Text.JOB``, it is the text all the same."""
+
+    JOB, KEY, QUEUE, EVERY, GROUP = "remind", "ann", "slow", "1h", "import"
+
+
+def test_an_enum_names_a_function_its_queue_its_period_and_a_key_by_its_value(own):
+    jobs, bike = own
+    remind = jobs.job(Text.JOB, every=Text.EVERY)(lambda: None)
+    jobs.job("other", queue=Text.QUEUE)(lambda: None)
+    assert (jobs.queue_names(), jobs.schedules()[0][:2]) == (["work-remind", "work-slow"], ("remind", "EVERY:1h"))
+    assert remind.options(key=Text.KEY).enqueue() == remind.jobid(Text.KEY) == "remind:ann"
+    assert remind.set(Text.KEY, "@daily") == "remind:ann"
+    assert bike.tell("remind:ann")["schedule"] == "@daily"
+    bike.group(Text.GROUP, [("other", "NOW")], then=Text.JOB)
+    assert bike.tell("remind")["schedule"] == "GROUP:import"
+    assert work_all(bike) == ["other"]
+    assert work_all(bike) == ["remind"]
 
 
 def test_a_handle_is_copied_and_pickled_as_an_id_is(bike):
