@@ -77,12 +77,16 @@ def test_a_session_of_sqlalchemy_commits_what_ends_well_and_rolls_the_rest_back(
     text = (shell.folder / "orders.py").read_text()
     more = '\n\n@jobs.job("{0}"{2})\ndef {0}(number: int) -> None:\n    pay(number, 1)\n    {1}\n'
     text += more.format("stop", "raise StopWork", "")
-    text += more.format("late", "__import__('time').sleep(0.3)", ", timeout=0.2, on_timeout='stop'")
+    late, options = "__import__('time').sleep(0.3)", ", timeout=0.2, on_timeout='stop'"
+    text += more.format("late", late, options) + more.format("late_again", f"{late}\n    raise Again", options)
+    text += more.format("cancelled", "__import__('redbike').current_run().cancelled = True\n    raise StopWork", "")
     (shell.folder / "orders.py").write_text(text)
     worker = start_worker(shell, "orders:jobs")
     rows = [(f"pay:{number}", {"number": number, "amount": amount}) for number, amount in ((1, 5), (2, 0), (3, 5))]
     assert run_jobs(shell, *rows) == [["ok"], ["failed"], ["ok"]]
-    assert run_jobs(shell, ("stop", {"number": 4}), ("late", {"number": 5})) == [["ok"], ["overrun"]]
+    more = ("stop", "late", "late_again", "cancelled")
+    rows = [(jobid, {"number": number}) for number, jobid in enumerate(more, 4)]
+    assert run_jobs(shell, *rows) == [["ok"], ["overrun"], ["overrun"], ["cancelled"]]
     stop(worker)
     found = sqlite3.connect(shell.folder / "orders.db").execute("select number, is_paid from orders order by number")
     assert found.fetchall() == [(1, 1), (3, 1), (4, 1)]
