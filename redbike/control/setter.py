@@ -27,7 +27,7 @@ from redbike.schedule.parser import parse_stored
 from redbike.store.backfill import check_stored
 from redbike.store.every_host import is_base
 from redbike.store.jobs import JobToSet, Refused, describe_waiting, explain_refusal
-from redbike.store.names import check_jobid
+from redbike.store.names import check_jobid, check_known_jobid
 from redbike.store.namespace import STEP
 from redbike.store.neighbours import Neighbours
 from redbike.store.processes import Takers
@@ -85,7 +85,7 @@ class Setter:
         zone = read_zone(tz)
         since, changes = read_since(after, zone), read_changes(options)
         # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
-        before = self.store.questions.inspect([jobid])[0]
+        before = self.store.questions.inspect([check_known_jobid(jobid)])[0]
         if group := Membership.parse(before.membership).group:
             self._warn(describe_owner(jobid, group))
         job = self._set(jobid, schedule, since, zone, changes)

@@ -2,6 +2,7 @@
 
 import time
 from functools import partial
+from itertools import product
 
 import pytest
 
@@ -90,9 +91,10 @@ def test_a_bad_schedule_of_a_new_job_leaves_nothing_but_in_the_file_of_a_dispatc
 
 
 def test_a_bad_job_id_raises(bike):
-    for jobid in ("", "a\nb", "x" * 513, "a:", " b:A", "b:A ", "\u00a0b:A", "b:A\u3000"):
+    bad = ("", "a\nb", "x" * 513, "a:", " b:A", "b:A ", "\u00a0b:A", "b:A\u3000", "a\ud83d:A", ["a:A"], None)
+    for jobid, set_it in product(bad, (bike.set, bike.enter)):
         with pytest.raises(BadJobId, match="job id") as refused:
-            bike.set(jobid, "NOW")
+            set_it(jobid, "NOW")
     assert isinstance(refused.value, ValueError)
     assert list(bike.get_statuses()) == []
 
