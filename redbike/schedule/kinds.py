@@ -8,7 +8,6 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Self
 
@@ -23,6 +22,7 @@ from redbike.schedule.moments import (
     parse_duration,
     parse_timestamp,
 )
+from redbike.text.parsing import measure_duration
 
 
 class Schedule(ABC):
@@ -226,11 +226,6 @@ class In(At):
 _STORED_EVERY = re.compile(r"EVERY:([0-9a-z.]{1,50})@(\d{1,11}(?:\.\d{1,6})?)", re.ASCII)
 
 
-@lru_cache(1024)
-def _find_period(text: str) -> float:
-    return parse_duration(text)
-
-
 class Every(Keyword):
     """Run every `period` seconds, counted from `anchor` (epoch seconds)."""
 
@@ -262,7 +257,12 @@ class Every(Keyword):
         It is ten times as fast as `parse`: that counts where each of very many jobs has an anchor of its own.
         """
         found = _STORED_EVERY.fullmatch(text)
-        return cls(text, _find_period(found[1]), float(found[2])) if found else None
+        return cls(text, parse_duration(found[1]), float(found[2])) if found else None
+
+    def is_stored_as(self, text: str) -> bool:
+        """Tell whether `text`, a complete one, has the same period, however it spells that; see `Schedule`."""
+        found = _STORED_EVERY.fullmatch(text) if self.anchor_span else None
+        return measure_duration(found[1]) == self.period if found else super().is_stored_as(text)
 
     def next(self, after: float) -> float | None:
         """Return the first multiple of the period after both `after` and the anchor; None after the year 9999."""

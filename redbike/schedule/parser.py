@@ -66,7 +66,7 @@ class EveryHost(Keyword):
         """Tell whether `text` means the same; of what was asked for as no instant, whether it is one: see `In`."""
         if self.asked:
             return text.startswith(f"{self.keyword}{At.keyword}")
-        return super().is_stored_as(text)
+        return text.startswith(self.keyword) and self.inner.is_stored_as(text.removeprefix(self.keyword))
 
     def exclude(self, days: Iterable[int]) -> str:
         """Return a text of the same schedule without the runs of each host on these days. Raise `BadSchedule`."""

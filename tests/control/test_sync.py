@@ -93,6 +93,7 @@ def test_a_job_keeps_its_phase_its_place_its_pause_and_its_failure(bike, client)
     client.hset(bike.store.keys.statuses, "dead:A", "DIE:1")
     before = [bike.tell(jobid) for jobid, _ in pairs]
     assert bike.sync([*pairs[::-1], ("new:A", HOURLY)]).added == ["new:A"]
+    assert bike.sync([("every:A", timedelta(hours=1)), ("dead:A", "EVERY:60m")]) == Changes(unchanged=2)
     assert [bike.tell(jobid) for jobid, _ in pairs] == before
 
 

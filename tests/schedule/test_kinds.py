@@ -58,6 +58,16 @@ def test_the_instant_it_counts_from_does_not_make_another_schedule(jitter):
     assert not parse("EVERY:15m@0").is_stored_as("EVERY:15m@1")
 
 
+@pytest.mark.parametrize("keyword", ["", "ALL:"])
+def test_a_period_is_the_same_however_it_is_written(keyword):
+    texts = ["1h", "60m", "3600", "3600.0", "0h60M"]
+    stored = [parse(f"{keyword}EVERY:{text}").text for text in texts]
+    for schedule in (parse(f"{keyword}EVERY:{text}", anchor=NOON) for text in texts):
+        assert [each for each in stored if not schedule.is_stored_as(each)] == []
+        assert not any(schedule.is_stored_as(f"{keyword}EVERY:{text}@0") for text in ("61m", "x", "1hh"))
+    assert not parse(f"{keyword}EVERY:60m@0").is_stored_as(f"{keyword}EVERY:1h@0")
+
+
 LINES = st.lists(st.sampled_from(["RRULE:FREQ=HOURLY", "RRULE:FREQ=DAILY", "EXDATE:20260601T120000Z"]), max_size=3)
 
 
