@@ -34,6 +34,7 @@ from redbike.store.next_state import NextState
 from redbike.store.outputs import pack_output
 from redbike.store.past_runs import RunSearch
 from redbike.store.run import LEASE
+from redbike.store.signals import Signal
 from tests.commandline import ROOT, Shell
 from tests.proc import arguments_below
 from tests.shards import name_jobs
@@ -139,7 +140,8 @@ def waits(store, admin):
     loop = Loop(store)
     admin.lpush(store.keys.wakeup, "1")
     assert loop.wait([store.keys.wakeup], 10.0)
-    loop.check_halt({store.keys.prefix: "HALT 1.0"})
+    known = loop.signals_at_start[store.keys.prefix]
+    loop.check_halt({store.keys.prefix: Signal(f"HALT {known.now:.6f}", known.now)})
     loop.close()
 
 

@@ -42,6 +42,7 @@ from redbike.store.next_state import Answer, EndedRun
 from redbike.store.processes import LOST
 from redbike.store.run import Run
 from redbike.store.scripts import Call, Reply
+from redbike.store.signals import Signal
 from redbike.store.store import Store
 from redbike.store.timeline import DueJob, Survey
 
@@ -262,7 +263,7 @@ class Dispatcher:
         self.before_turn()
         self.dispatch_due()
         assert self._surveyed is not None
-        self.loop.check_halt({self.store.keys.prefix: self._surveyed.control})
+        self.loop.check_halt({self.store.keys.prefix: Signal(self._surveyed.control, self._surveyed.now)})
         self.switch.press(self._number)
         survey = self._surveyed
         moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_timer) if moment is not None]

@@ -25,7 +25,7 @@ from redbike.process import child, leaving, watchdog
 from redbike.process.leaving import AGAIN, abort_and_die, die
 from redbike.process.signals import SignalHandlers, StopFlag
 from redbike.store.scripts import Call, Reply
-from redbike.store.signals import has_new_halt
+from redbike.store.signals import Signal, has_new_halt
 from redbike.store.store import Store
 
 log = logging.getLogger("redbike")
@@ -47,7 +47,7 @@ class Loop:
     def __init__(self, store: Store, abort: Callable[[], object] | None = None, may_be_away: bool = False) -> None:
         self.store = store
         # By prefix. The first signal that it sees of a shard is older than this process.
-        self.signals_at_start: dict[str, str] = {}
+        self.signals_at_start: dict[str, Signal] = {}
         with suppress(*[Unreachable] * may_be_away):
             self.signals_at_start = store.signals.read_all()
         self.stopping = StopFlag()
@@ -180,13 +180,13 @@ class Loop:
         return key, reply
 
     def read_signal(self, store: Store) -> str:
-        """Return the first signal that this process has read of a shard, see `signals_at_start`."""
+        """Return the text of the signal of a shard that does not concern this process, see `signals_at_start`."""
         known, prefix = self.signals_at_start, store.keys.prefix
         if prefix not in known:
             known.setdefault(prefix, store.signals.read())
-        return known[prefix]
+        return known[prefix].text
 
-    def check_halt(self, signals: Mapping[str, str]) -> None:
+    def check_halt(self, signals: Mapping[str, Signal]) -> None:
         """Stop if one of `signals`, by prefix, is a HALT that was given after this process had started."""
         # One that stops to replace itself is to stop for good.
         if has_new_halt(self.signals_at_start, signals) and not self.is_told:

@@ -1,10 +1,13 @@
 """The control signal, which tells every dispatcher and worker to stop after its current job."""
 
+import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from redbike.errors import BadConfig
-from redbike.store.namespace import Part, make_tag
+from redbike.errors import BadConfig, ServerError, Unreachable
+from redbike.store.namespace import Part, make_tag, read_time
 from redbike.store.records import decode
+from redbike.store.run import CLOCKS_DIFFER
 from redbike.text.printable import quote
 
 
@@ -13,6 +16,21 @@ def check_signal(signal: str) -> str:
     if not isinstance(signal, str) or signal.upper() != "HALT":
         raise BadConfig(f"bad signal {quote(signal)}: HALT is the only one")
     return signal
+
+
+class Signal(NamedTuple):
+    """The control signal of a shard, as it was read."""
+
+    text: str  #: the signal with its time, or ""
+    now: float  #: Redis' clock just before
+
+    @property
+    def given_at(self) -> float:
+        """When the signal was given, by Redis' clock; infinity if its text has no time."""
+        try:
+            return float(self.text.partition(" ")[2])
+        except ValueError:
+            return math.inf
 
 
 class Signals(Part):
@@ -30,20 +48,37 @@ class Signals(Part):
         """Take back a HALT for those that have not read it yet."""
         self._namespace.ask("delete", self._namespace.keys.control, self._namespace.keys.halt)
 
-    def read(self) -> str:
-        """Return the control signal with its time, or ""."""
-        return decode(self._namespace.ask("get", self._namespace.keys.control))
+    def read(self) -> Signal:
+        """Return the control signal, and Redis' clock, in one round trip."""
+        key, now = self._namespace.keys.control, self._namespace.now
+        try:
+            clock, found = self._namespace.ask_all(("time",), ("get", key), at_once=False)
+        except Unreachable:
+            raise
+        except ServerError:
+            # Without the right to ask for the clock, any other signal counts as a new one.
+            return Signal(decode(self._namespace.ask("get", key)), -math.inf)
+        return Signal(decode(found), read_time(clock) if now is None else now)
 
-    def read_all(self) -> dict[str, str]:
+    def read_all(self) -> dict[str, Signal]:
         """Return the control signal of each shard that answers, by its prefix. Raise `Unreachable` if none does."""
         return {self._namespace.keys.prefix: self.read()}
 
 
-def has_new_halt(known: dict[str, str], signals: Mapping[str, str]) -> bool:
-    """Tell whether one of `signals` is a HALT that is not `known`; both are by prefix.
+def has_new_halt(known: dict[str, Signal], signals: Mapping[str, Signal]) -> bool:
+    """Tell whether one of `signals` is a HALT that was given after `known` was read first; both are by prefix.
 
     Each shard is compared with itself: each has a time of its own for the same HALT, and some may be away. The first
-    signal of a shard becomes `known`.
+    signal of a shard becomes `known`. So does an older one: a server that went back has it again.
     """
-    found = [known.setdefault(prefix, signal) != signal != "" for prefix, signal in signals.items()]
-    return any(found)
+    found = False
+    for prefix, signal in signals.items():
+        before = known.setdefault(prefix, signal)
+        if signal.text in ("", before.text):
+            continue
+        # If the clock was set back, times do not tell which is older.
+        if signal.given_at >= before.now - CLOCKS_DIFFER or signal.now < before.now:
+            found = True
+        else:
+            known[prefix] = before._replace(text=signal.text)
+    return found

@@ -32,6 +32,7 @@ from redbike.store.next_state import EndedRun, NextState
 from redbike.store.processes import Takers
 from redbike.store.run import LEASE, Poll, Run
 from redbike.store.sharded.missing import name_if_silent
+from redbike.store.signals import has_new_halt
 from redbike.store.store import Store
 from redbike.text.printable import name_host
 from redbike.worker.batch import LONG_ENOUGH, Batch, BatchRunner, Pace
@@ -249,7 +250,10 @@ class Worker:
     def _take_one(self, poll: Poll, source: Source) -> Run | None:
         with name_if_silent(source.store):
             taken = source.store.runs.take(poll, self.presence.make_tag(), 1, self.loop.read_signal(source.store))
-        return taken[0] if taken and taken != "halted" else None
+            if taken == "halted":
+                is_old = not has_new_halt(self.loop.signals_at_start, source.store.signals.read_all())
+                return self._take_one(poll, source) if is_old else None
+        return taken[0] if taken else None
 
     def _turn(self) -> None:
         """One job, or some short ones, after the other, then one wait."""

@@ -607,10 +607,10 @@ def test_an_entry_that_is_adopted_is_the_run_for_which_the_job_was_on_the_timeli
 
 def test_a_halt_is_seen_by_those_that_were_there_before_it(store):
     STATES["queue"](store)
-    control = store.signals.read()
+    control = store.signals.read().text
     store.at(NOW).signals.halt()
     assert take(store, "old", control=control) == "halted"
-    assert isinstance(take(store, "new", control=store.signals.read()), Run)
+    assert isinstance(take(store, "new", control=store.signals.read().text), Run)
 
 
 def test_failures_are_bounded_and_the_oldest_go_first(client, prefix):

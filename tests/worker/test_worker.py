@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import BadConfig, BadJobId, Overrun, ServerError, StopWork, UnsetJob
 from redbike.loop.worker_class import RoundRobin
 from redbike.process.leaving import STUCK
@@ -149,6 +150,27 @@ def test_all_idle_workers_are_halted_at_once_but_not_those_that_come_after_it(st
     for _ in range(2):
         with beside(store, *(Worker(store, Acting(), Settings(), concurrency).work for _ in range(number))):
             wait_until(lambda: len(blocked(store.client)) == number)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_halt_that_a_server_has_again_does_not_stop_those_that_came_after_it(store, client, number):
+    old = f"HALT {store.timeline.read_clock() - 60:.6f}"
+    for _ in range(number):
+        store.signals.halt()
+    worker = Worker(store, Acting(), Settings())
+    single = Worker(store, Acting(), Settings())
+    dispatcher = Dispatcher(store, Settings())
+    with beside(store, worker.work, dispatcher.dispatch):
+        wait_until(lambda: blocked(store.client))
+        client.set(store.keys.control, old)
+        client.lpush(store.keys.halt, "1")
+        for jobid in ("first:A", "second:A"):
+            set_job(store, jobid, "NOW", store.timeline.read_clock() + 0.1, once=True)
+            wait_until(lambda jobid=jobid: jobid in worker.runner.worker.worked)
+    set_job(store, "single:A", "NOW", "now", once=True)
+    store.signals.clear()
+    client.set(store.keys.control, old)
+    assert single.work_one() == "single:A"
 
 
 def test_one_token_wakes_several_idle_workers_in_a_chain(store):
