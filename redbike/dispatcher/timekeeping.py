@@ -64,16 +64,17 @@ class Timekeeper:
         It asks after each page of them whether it `goes_on`.
         """
         now, dispatched = self._store.timeline.read_dispatched()
-        since = after
-        if since is None and self._timefile:
+        ended = after  # when the last dispatcher did, as far as it is known
+        if ended is None and self._timefile:
             # With every policy, so that an invalid file is logged at once.
-            since = self._timefile.read(now)
-            if since is not None and dispatched is not None:
-                self._known = since - BEHIND
+            ended = self._timefile.read(now)
+            if ended is not None and dispatched is not None:
+                self._known = ended - BEHIND
+        since = ended
         if after is None and dispatched is not None and not is_ahead(dispatched, now):
-            # Another dispatcher may have gone on after the timefile was written.
-            since = max(dispatched, since or 0.0)
-        if since is not None and now - since >= GAP:
+            # Another dispatcher may have gone on after the timefile was written. A restored server is behind the file.
+            since, ended = dispatched, max(dispatched, ended or 0.0)
+        if since is not None and ended is not None and now - ended >= GAP:
             skip_missed(self._store, self._settings, since, now, goes_on)
 
     def keep(self, until: float) -> None:

@@ -319,8 +319,9 @@ def test_catchup_none_skips_what_was_missed(store, now, tmp_path, kept):
 
 @pytest.mark.parametrize(
     ("gap", "file", "is_skipped"),
-    # The timefile of this host is a day old in the fourth row, as it was on standby, and newer than Redis in the last.
-    [(0.5, None, False), (50, None, False), (65, None, True), (50, 86400, False), (65, 1, False)],
+    # The timefile of this host is a day old in the fourth row, as it was on standby, and newer than Redis after that.
+    # In the last one, a copy of the server was restored: the job came due before the instant in the file.
+    [(0.5, None, False), (50, None, False), (65, None, True), (50, 86400, False), (65, 1, False), (200, 70, True)],
 )
 def test_catchup_none_gives_nothing_up_because_of_a_restart(store, now, tmp_path, gap, file, is_skipped):
     settings = Settings(catchup="none", timefile=file and str(tmp_path / "timefile"))
