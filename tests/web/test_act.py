@@ -4,12 +4,15 @@ import html
 import re
 import time
 from datetime import UTC, datetime, timedelta
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 
 from redbike import Redbike
+from redbike.control.setter import Setter
 from redbike.loop.changes import decide_cancelled
+from redbike.store.backfill import make_jobid
+from redbike.store.shell import make_jobid as make_shell_jobid
 from redbike.web import app
 from redbike.web.pages import overview
 from tests import loops
@@ -109,6 +112,27 @@ def test_runs_of_a_job_on_every_host_are_cancelled(bike, browser):
         page = browser.get(f"/job?id=all:A@{host}")
         assert [text for *_, text in page.find("Run now").buttons] == verbs, "only the job of all hosts is unset"
         assert ('id="do-edit"' in page.html) == ("Unset" in verbs), "nor is another one edited"
+
+
+def test_what_redbike_sets_itself_is_not_offered_for_edit(bike, browser):
+    register_hosts(bike, "web1")
+    bike.set("all:A@all", "EVERY:1h")
+    due = bike.store.timeline.read_clock() // 3600 * 3600 - 3600
+    bike.backfill("hourly:A", due, due)
+    shell = make_shell_jobid(due)
+    Setter(bike.store, bike.settings).enter_from_shell(shell, "IN:1h", "true")
+    for jobid, verbs in (
+        ("all:A@all", ["edit", "unset"]),
+        ("all:A@web1", []),
+        (make_jobid("hourly:A", due), ["unset"]),
+        (shell, ["unset"]),
+    ):
+        page = browser.get(f"/job?id={quote(jobid)}")
+        assert "Run now" in [text for *_, text in page.find("Run now").buttons]
+        assert [verb for verb in ("edit", "unset") if f'id="do-{verb}"' in page.html] == verbs, jobid
+        for verb in ("edit", "unset"):
+            found = browser.client.get("/find", params={"q": f"{verb} {jobid}"}).json()["found"]
+            assert (found[0]["kind"] == verb) == (verb in verbs), found
 
 
 def test_who_runs_jobs_is_told_what_is_paused(bike, browser):

@@ -32,7 +32,7 @@ from redbike.store.records import Status
 from redbike.store.schedules import read_schedule
 from redbike.web.charts import draw_runs
 from redbike.web.drafts import indent_data
-from redbike.web.pages.jobs import STATUSES
+from redbike.web.pages.jobs import STATUSES, list_write_verbs
 from redbike.web.pages.log import list_changes
 from redbike.web.site import Site
 from redbike.web.tree import draw_tree
@@ -85,7 +85,7 @@ def show_job(site: Site, request: Request) -> Response:
         failure=_find_failure(state),
         data=indent_data(state.data) if site.show_data else "",
         hosts=[(each, describe_host(each, clock)) for each in hosts],
-        is_cancellable=_is_cancellable(state, hosts),
+        verbs=_list_verbs(state, hosts),
         **_read_blackouts(site, state, clock, zone, family),
         **kin,
         **_read_past(site, state, clock),
@@ -109,6 +109,12 @@ def _read_state(site: Site, jobid: str) -> JobState:
     if state.schedule is None and state.status is None and not state.running:
         raise NoSuchJob(f"no such job: {jobid!r:.80}")
     return state
+
+
+def _list_verbs(state: JobState, hosts: list[HostDetails]) -> list[str]:
+    """Return which of ``cancel``, ``edit`` and ``unset`` would do something, and are not refused."""
+    cancel = ["cancel"] if _is_cancellable(state, hosts) else []
+    return [*cancel, *list_write_verbs(state.jobid, state.options)]
 
 
 def _is_cancellable(state: JobState, hosts: list[HostDetails]) -> bool:

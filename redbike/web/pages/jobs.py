@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from redbike.config.labels import read_filter
+from redbike.config.options import find_all_of, find_backfill
 from redbike.errors import BadJobId
 from redbike.queries.late import read_late_page
 from redbike.queries.unusual import Durations, measure_durations
@@ -27,6 +28,7 @@ from redbike.store.names import check_jobid
 from redbike.store.overview import PAGE_TIMEOUT
 from redbike.store.patterns import escape, find_within, is_pattern
 from redbike.store.schedules import read_schedule
+from redbike.store.shell import is_of_shell
 from redbike.store.tokens import Role
 from redbike.web.charts import draw_outcomes
 from redbike.web.pages.parameters import (
@@ -233,6 +235,11 @@ def _find_actions(site: Site, permit: Permit, text: str) -> list[Found]:
     fits = APPLIES.get(verb.lower())
     known = site.bike.store.overview.read_named(jobs, {}) if jobs else ()
     found = [job.jobid for job in known if fits is None or fits(job)]
+    if role == "write" and found:
+        stored = site.bike.store.questions.read_schedules(found)
+        found = [
+            jobid for jobid, (_, own) in zip(found, stored, strict=True) if verb.lower() in list_write_verbs(jobid, own)
+        ]
     queues = site.view.get().glance.queues if verb.lower() in ("pause", "resume") else ()
     held = [
         each.queue
@@ -246,6 +253,13 @@ def _find_actions(site: Site, permit: Permit, text: str) -> list[Found]:
             for queue in held[:MOST]
         ),
     ]
+
+
+def list_write_verbs(jobid: str, options: str) -> Sequence[str]:
+    """Return which of the verbs of the role ``write`` a job with these stored options does not refuse."""
+    if find_all_of(options)[0]:
+        return ()
+    return ("unset",) if find_backfill(options)[0] or is_of_shell(jobid) else ("edit", "unset")
 
 
 def _name(kind: str, text: str, href: str) -> Found:
