@@ -114,6 +114,8 @@ class EveryHost:
             present = list_present(queue, self._store.workers.list_working())
             now = self._store.timeline.read_clock()
             self._store.hosts.note(base, dict.fromkeys(present, now))
+            if schedule == Stop.text:
+                continue
             if others := find_jobs(self._store, base, present)[1]:
                 self._warn(f"{base}: {say_taken(base, others)}")
             if not present:

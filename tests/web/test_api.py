@@ -165,6 +165,7 @@ def test_who_sets_a_job_that_will_not_run_is_told_why(bike, api, caplog):
             ("good:ZZ", "NOW", "good:ZZ: no worker works its queue 'work-ZZ'"),
             ("off:A@nohost", "NOW", "off:A@nohost: no worker works its queue 'work-A@nohost'"),
             ("every:ZZ@all", "NOW", "every:ZZ@all: no worker works the queue 'work-ZZ' on any host"),
+            ("every:ZZ@all", "STOP", None),
             ("over:A", over, f"over:A: nothing is left to run of {over!r}"),
             ("late:A", "AFTER:good:A,loed:A", "late:A: it waits for 'loed:A', which is no job yet"),
             ("row:A", "EVERY:2h", "row:A is a row of my.csv: the next load of the group sets it again"),
