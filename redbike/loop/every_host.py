@@ -96,7 +96,7 @@ class _Base:
 
 
 class EveryHost:
-    """Sees to the jobs of bases in `store`. `warn` hears remarks; these name followers that fit."""
+    """Sees to the jobs of bases in `store`. `warn` hears remarks; these name other jobs that fit."""
 
     def __init__(
         self, store: Store, settings: Settings, warn: Callable[[str], object] = log.warning,
@@ -116,7 +116,7 @@ class EveryHost:
             self._store.hosts.note(base, dict.fromkeys(present, now))
             if schedule == Stop.text:
                 continue
-            if others := find_jobs(self._store, base, present)[1]:
+            if others := list(filter(self._fits, find_jobs(self._store, base, present)[1])):
                 self._warn(f"{base}: {say_taken(base, others)}")
             if not present:
                 limit = say_limit(find_inner(schedule), now)

@@ -551,6 +551,25 @@ def test_a_token_for_some_jobs_does_not_hear_when_the_parents_of_these_run(bike,
     assert list_agenda(some) == list_agenda(some, "&pattern=*") == {"etl/0:A", "etl/4:A"}
 
 
+def test_a_token_for_some_jobs_does_not_hear_of_others_on_hosts(bike, guarded):
+    register_hosts(bike, "web1", "web2")
+    bike.set("a:A@web1", "EVERY:1h")
+    bike.set("a:A@all", "EVERY:1h")
+    for fitting, hosts, why in (
+        ([], ["web1", "web2"], "web1 (none, as a:A@web1 is a job of its own), web2 (TML, "),
+        (["a:A@all", "a:A@web2"], ["web2"], "It runs as a job of its own on each host, not all of which may be shown."),
+        (["a:A@all"], [], "It runs as a job of its own on each host, not all of which may be shown."),
+    ):
+        api = guarded("write", jobs=fitting)
+        assert [each["host"] for each in api.ask("GET", "/jobs/a:A@all")[1]["hosts"]] == hosts
+        assert why in api.ask("GET", "/jobs/a:A@all/why")[1]["why"]
+        found = api.ask("PUT", "/jobs/a:A@all", {"schedule": "EVERY:1h"})[1]
+        assert ([each["host"] for each in found["hosts"]], "warnings" in found) == (hosts, not fitting)
+        for path, shown in (("/jobs", hosts), ("/agenda", hosts), ("/agenda?pattern=a:A@all", hosts[-1:])):
+            said = json.dumps(api.ask("GET", path)[1])
+            assert [host for host in ("web1", "web2") if f"a:A@{host}" in said] == shown, path
+
+
 def test_only_a_token_in_its_header_counts_and_no_other_site_changes_anything(bike):
     bike.set(JOB, "EVERY:1h")
     site = app(bike, write=True, api=True, token=OPERATOR)

@@ -35,6 +35,7 @@ from redbike.text.printable import name_number
 
 MOST_GENERATIONS = 256  # above a follower in which it is looked for what its chain waits for
 HIDDEN = "It waits for other jobs, not all of which may be shown."
+HIDDEN_HOSTS = "It runs as a job of its own on each host, not all of which may be shown."
 UNKNOWN_DISPATCHER = "Whether a dispatcher was running then is not known: none that is registered now had begun."
 MOVES = 3  # times that a job may move while it is looked at
 
@@ -170,7 +171,7 @@ def _is_about(entry: LogEntry, jobid: str, subject: str) -> bool:
 class Reasons:
     """Explains jobs of `store`. Times are shown in the zone of `settings`.
 
-    With `fits`, nothing is told of what a job waits for unless all of that fits.
+    With `fits`, nothing is told of what a job waits for, or as which jobs it runs, unless all of that fits.
     """
 
     def __init__(self, store: Store, settings: Settings, fits: Callable[[str], bool] | None = None) -> None:
@@ -238,7 +239,10 @@ class Reasons:
             return ""
         if missed := explain_missed(job, self._store.hosts.read(job.jobid).began):
             return f"It {missed}."
-        return explain_hosts(job.jobid, list_hosts(self._store, job), queue, Clock(job.now, self._settings.timezone))
+        hosts = list_hosts(self._store, job)
+        if self._fits and not all(self._fits(each["jobid"]) for each in hosts):
+            return HIDDEN_HOSTS
+        return explain_hosts(job.jobid, hosts, queue, Clock(job.now, self._settings.timezone))
 
     def _explain_awaited(self, situation: Situation) -> str:
         """Return for what a follower waits, as a sentence, and whether it will be paused when it is due by that."""

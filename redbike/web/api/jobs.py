@@ -48,6 +48,8 @@ def _tell(call: Call, jobid: str) -> dict[str, Any]:
     for name in ("followers", "waits_for"):
         if name in found:
             found[name] = [each for each in found[name] if call.permit.fits(each)]
+    if "hosts" in found:
+        found["hosts"] = [each for each in found["hosts"] if call.permit.fits(each["jobid"])]
     if call.site.show_data:
         return found
     shown = {name: value for name, value in found.items() if name not in SECRET}

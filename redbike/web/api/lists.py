@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from redbike.loop.alerts.late import find_late
+from redbike.loop.host_jobs import replace_bases
 from redbike.loop.worker_class import find_queue
 from redbike.queries.fields import AGENDA, JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
 from redbike.queries.forecast import MOST_HOURS
@@ -193,8 +194,9 @@ def list_agenda(call: Call) -> Answer:
     bike, fits = call.site.bike, call.permit.fits
     followers = chain.from_iterable(bike.store.coming.list_followers()) if call.permit.jobs else ()
     hidden = call.list_hidden(filter(fits, followers))
-    if hidden or (call.permit.jobs and patterns):
-        found = expand(bike.store.catalog, patterns or call.permit.jobs, may_miss=True)
+    has_bases = bool(call.permit.jobs) and any(map(fits, bike.store.hosts.read_all()))
+    if hidden or has_bases or (call.permit.jobs and patterns):
+        found = replace_bases(bike.store, expand(bike.store.catalog, patterns or call.permit.jobs, may_miss=True))
         patterns = [escape(jobid) for jobid in found if fits(jobid) and jobid not in hidden]
         if not patterns:
             return _answer(Page([], None))
