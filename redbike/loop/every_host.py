@@ -15,11 +15,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redbike.config.options import find_all_of, format_options, parse_options
-from redbike.config.settings import Settings
+from redbike.config.settings import Settings, override
 from redbike.errors import NoSuchJob, RedbikeError, Unreachable
 from redbike.loop import resuming
 from redbike.loop.blackouts import copy_blackout
-from redbike.loop.host_jobs import NEW, find_jobs, list_present, say_limit, say_taken, would_begin
+from redbike.loop.host_jobs import (
+    NEW,
+    find_jobs,
+    find_time,
+    is_untouched,
+    list_present,
+    say_limit,
+    say_taken,
+    would_begin,
+)
 from redbike.loop.requests import GROUP_OF, Request
 from redbike.loop.steps import log_set
 from redbike.schedule.kinds import Schedule, Stop
@@ -89,6 +98,10 @@ class _Base:
         if not self.anew or inner.runs_once:
             return False
         return self.jobs[host].schedule == Stop.text != inner.text or self.jobs[host].has_event(Event.DIE)
+
+    def is_gone(self, host: str) -> bool:
+        """Tell whether no worker has been there for too long."""
+        return host not in self.present and self.state.now - self.hosts[host] > GONE
 
     def list_own(self) -> Iterator[tuple[str, JobState]]:
         """Yield its jobs with their hosts."""
@@ -213,12 +226,21 @@ class EveryHost:
         return not refused
 
     def _note_begun(self, base: _Base, known: Hosts) -> None:
-        """Note that a one-off has a job on a host, as that may be forgotten."""
-        inner, text = base.inner, base.state.schedule or ""
-        if inner is None or not inner.runs_once or known.began == text:
+        """Note whether a one-off has a job on a host, as that may be forgotten; not if all wait for their hosts."""
+        inner, text, began = base.inner, base.state.schedule or "", known.began
+        if inner is None or not inner.runs_once:
             return
-        if any(base.is_of(host) or self._is_wanted(base, inner, host) for host in base.hosts):
-            self._store.hosts.note(base.jobid, {}, began=text)
+        own = [host for host in base.hosts if base.is_of(host) or self._is_wanted(base, inner, host)]
+        waiting = [host for host in own if base.is_gone(host) and is_untouched(base.jobs[host])]
+        kept = override(self._settings, base.state.options).forget_after
+        # Later, a job that has run may be forgotten, or be unset as its host is gone.
+        limit = KEPT / 2 if isinstance(kept, str) else min(KEPT / 2, kept)
+        if len(waiting) < len(own):
+            began = text
+        elif own and base.state.now - find_time(base.state, inner) < limit:
+            began = ""
+        if began != known.began:
+            self._store.hosts.note(base.jobid, {}, began=began)
 
     def _is_wanted(self, base: _Base, inner: Schedule, host: str) -> bool:
         """Tell whether a job is to be set on a host."""
@@ -259,7 +281,7 @@ class EveryHost:
             if host in gone:
                 continue
             is_here, pause = host in base.present, state.pause
-            if pause is None and not is_here and base.state.now - base.hosts[host] > GONE:
+            if pause is None and base.is_gone(host):
                 why = self._say_gone(base, host)
                 self._store.pauses.pause([state.jobid], None, BY, why)
                 log.warning("%s: paused, as %s", state.jobid, why)

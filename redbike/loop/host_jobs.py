@@ -9,12 +9,13 @@ from redbike.errors import BadJobId, RedbikeError
 from redbike.schedule.kinds import At, Schedule
 from redbike.schedule.moments import format_utc, join_words
 from redbike.schedule.parser import find_inner
+from redbike.store.enums import Event
 from redbike.store.every_host import is_base, name_job
 from redbike.store.hosts import EVERY, split_host
 from redbike.store.inspected import JobState
 from redbike.store.names import check_known_jobid
 from redbike.store.processes import ProcessRecord, find_worked
-from redbike.store.records import Status
+from redbike.store.records import RetryState, Status
 from redbike.store.store import Store
 from redbike.text.printable import cut
 
@@ -151,8 +152,19 @@ def explain_missed(base: JobState, began: str) -> str:
     inner = find_inner(base.schedule)
     if inner is None or not inner.runs_once or base.schedule == began or would_begin(base, inner):
         return ""
-    due = inner.instant if isinstance(inner, At) else _find_set_at(base)
-    return f"ran on no host: its time was {format_utc(int(due))}, and it had a job on none; set it again, or unset it"
+    due = format_utc(int(find_time(base, inner)))
+    return f"ran on no host: its time was {due}, and it had a job on none that was there; set it again, or unset it"
+
+
+def find_time(base: JobState, inner: Schedule) -> float:
+    """Return the instant at which a one-off base runs on its hosts; `inner` is the schedule that it has there."""
+    return inner.instant if isinstance(inner, At) else _find_set_at(base)
+
+
+def is_untouched(job: JobState) -> bool:
+    """Tell whether no run of a one-off has begun, and one may yet."""
+    is_placed = job.has_event(Event.TML) or job.has_event(Event.ENQ)
+    return is_placed and not job.running and not RetryState.parse(job.retry_state).has_begun
 
 
 def _find_set_at(state: JobState) -> float:

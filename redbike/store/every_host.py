@@ -27,7 +27,7 @@ class Hosts:
 
     seen: Mapping[str, float] = field(default_factory=dict)
     is_over: bool = False  # it was unset
-    began: str = ""  # the schedule of a one-off that has had a job on a host
+    began: str = ""  # the schedule of a one-off that has had a job on a host which was there
 
     @classmethod
     def parse(cls, text: str) -> "Hosts":
@@ -135,12 +135,17 @@ class HostNotes(Part):
         return Hosts.parse(decode(self._namespace.ask("hget", self._namespace.keys.hosts, encode(base))))
 
     def note(
-        self, base: str, seen: Mapping[str, float], gone: Iterable[str] = (), is_over: bool = False, began: str = ""
+        self,
+        base: str,
+        seen: Mapping[str, float],
+        gone: Iterable[str] = (),
+        is_over: bool = False,
+        began: str | None = None,
     ) -> None:
         """Note that hosts of a base were seen then, that some do not count any more, and whether it was unset.
 
-        `began` is the schedule of a one-off that has a job on a host.
+        `began` is the schedule of a one-off that has a job on a host; "" takes it back.
         """
-        given: dict[str, Any] = ({"seen": seen} if seen else {}) | ({"began": began} if began else {})
+        given: dict[str, Any] = ({"seen": seen} if seen else {}) | ({} if began is None else {"began": began})
         more = {"gone": names} if (names := list(gone)) else {}
         self._namespace.run("note_hosts", base=base, over=is_over, forget=FORGET, **given, **more)

@@ -167,7 +167,7 @@ that. There ``<GS><GS>NAME <LF> <FS>NN`` counts the shard NN. See `redbike.store
 
 A job for every host, its *base*, has a schedule that begins with ``ALL:``, and is on the timeline at ``AWAITED``, as it
 is never due. The object in ``-hosts`` has ``hosts``: when a worker of its queue was seen last on each, ``over``: since
-when it is unset, and ``began``: the schedule of a one-off that has had a job on a host. Its job on one host has the
+when it is unset, and ``began``: the schedule of a one-off that a present host has had. Its job on one host has the
 option ``all-of``, which nobody can set: ``of``, the base, and ``revision``, another one whenever schedule, options or
 data of the base are. Both have there from when occurrences count if it is not when the base was set: see `HostStart`.
 

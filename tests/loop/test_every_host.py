@@ -412,7 +412,7 @@ def test_a_base_without_any_host_is_a_problem(farm):
     farm.spread(later=KEPT + 1)
     assert list_queue_problems(farm) == (nowhere, True)
     assert (farm.bike.tell(BASE)["hosts"], list_next(farm.bike)) == ([], ([], False))
-    why = "its time was 1970-01-01T00:16:40Z, and it had a job on none; set it again, or unset it"
+    why = "its time was 1970-01-01T00:16:40Z, and it had a job on none that was there; set it again, or unset it"
     missed = [f"{BASE} ran on no host: {why}"]
     for schedule, problems in (("STOP", []), ("AT:1000", missed), ("AT:4000000000", nowhere)):
         farm.bike.set(BASE, schedule)
@@ -807,7 +807,7 @@ def test_a_one_off_that_was_on_no_host_at_its_time_is_a_problem(farm, caplog, te
     farm.spread()
     [problem] = list_queue_problems(farm)[0]
     assert problem.startswith(f"{other} {missed}")
-    assert problem.endswith(", and it had a job on none; set it again, or unset it")
+    assert problem.endswith(", and it had a job on none that was there; set it again, or unset it")
     assert [each.text for each in JobsCheck(farm.store).run() if missed in each.text] == [
         f"{other!r}: it {problem.partition(' ')[2]}"
     ]
@@ -818,6 +818,54 @@ def test_a_one_off_that_was_on_no_host_at_its_time_is_a_problem(farm, caplog, te
     farm.spread(later=900, here=["web1"])
     assert missed not in str(list_queue_problems(farm))
     assert missed not in Reasons(farm.store, farm.bike.settings).explain(other)
+
+
+def tell_missed(farm):
+    """What `health`, `check` and `why` say of a base that has run on no host, or is to."""
+    found = [
+        *list_queue_problems(farm)[0],
+        *(str(each.text) for each in JobsCheck(farm.store).run()),
+        Reasons(farm.store, farm.bike.settings).explain(BASE),
+    ]
+    return ["ran on no host: its time was " in each for each in found if "no host" in each or "there is none" in each]
+
+
+@pytest.mark.parametrize("later", [120, 20])  # their jobs are paused before their time, or after it
+@pytest.mark.parametrize("options", [{}, {"catchup": "none", "forget_after": "1d"}])
+def test_a_one_off_whose_hosts_were_gone_at_its_time_is_a_problem_until_one_is_back(farm, later, options):
+    farm.bike.set(BASE, f"AT:{farm.now + 130:.0f}", **options)
+    farm.leave("web1")
+    farm.leave("web2")
+    farm.come("db1", queue="work-B")
+    for seconds in (later, 120 - later, 120):
+        farm.spread(later=seconds)
+        assert farm.now > float(farm.show()[FIRST].removeprefix("AT:")) or not any(tell_missed(farm))
+    assert tell_missed(farm) == [True] * 3
+    farm.spread(later=3600, here=["web3"])
+    assert (tell_missed(farm), "clean:A@web3" in farm.show()) == ([True] * 3, False)
+    farm.spread(here=["web2"])
+    assert (tell_missed(farm), farm.bike.tell(SECOND)["status"][:3]) == ([], "ENQ"), "it runs, late"
+    farm.leave("web2")
+    farm.leave("web3")
+    farm.spread(later=120)
+    farm.come("db1", queue="work-B")
+    assert tell_missed(farm) == [True] * 3
+    farm.spread(later=KEPT + 1)
+    farm.come("db1", queue="work-B")
+    assert (tell_missed(farm), farm.show()) == ([True] * 3, {})
+
+
+def test_a_one_off_that_ran_on_a_host_is_no_problem_whatever_is_gone(farm):
+    farm.bike.set(BASE, "NOW")
+    assert Redbike(Quiet("A"), farm.bike.prefix, farm.bike.redis, host="web1").work_one() == FIRST
+    farm.leave("web2")
+    farm.spread(later=120, here=["web1"])
+    farm.bike.store.jobs.unset(FIRST)  # as if it was forgotten
+    farm.leave("web1")
+    for seconds in (KEPT / 2, 120, KEPT):
+        farm.spread(later=seconds)
+        assert not any(tell_missed(farm))
+    assert farm.show() == {}
 
 
 def test_a_one_off_does_not_run_again_because_its_options_are_others(farm):

@@ -3,7 +3,7 @@
 -- keys   hosts, _write
 -- given  base: its id; seen: when workers of its queue were seen last, by host; gone: hosts that do
 --        not count any more; over: whether the job was unset; forget: seconds after which no more
---        is known of it then; began: the schedule of a one-off that has had a job on a host
+--        is known of it then; began: the schedule of a one-off that has had a job on a host, or ''
 -- returns {'ok'}; a later instant that is known stays, unless it is of a clock that was ahead
 local record = object_of(call('HGET', hosts, given.base))
 local known = type(record.hosts) == 'table' and record.hosts or {}
