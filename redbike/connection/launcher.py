@@ -76,10 +76,9 @@ class Launcher:
             return self._spawn(find_binary(), lock)
 
     def _spawn(self, binary: str, lock: int) -> "subprocess.Popen[bytes]":
-        # The server's working directory is its folder, so a short name is enough.
-        socket = "redis.sock" if self._has_short_path else self.socket
-        places = {"dir": self.folder, "unixsocket": socket, "logfile": self.logfile, "pidfile": self.pidfile}
-        settings = SETTINGS | {name: str(place) for name, place in places.items()}
+        # The server's working directory is its folder. Names without a path are right also after that is moved.
+        files = {"unixsocket": self.socket.name, "logfile": self.logfile.name, "pidfile": self.pidfile.name}
+        settings = SETTINGS | {"dir": str(self.folder)} | files
         arguments = [word for name, value in settings.items() for word in (f"--{name}", value.strip('"'))]
         with open(self.logfile, "ab") as log_file:
             self._log_size = log_file.tell()

@@ -183,6 +183,21 @@ def test_its_folder_may_have_any_name(tmp_path, name):
         server.stop()
 
 
+def test_one_whose_folder_was_moved_leaves_the_files_of_the_next_one_there_alone(server, tmp_path):
+    server.start()
+    moved = EmbeddedServer(tmp_path / "moved")
+    os.rename(server.folder, moved.folder)
+    try:
+        assert server.start() is True
+        before = sorted(os.listdir(server.folder)), server.logfile.read_text()
+        assert moved.status()["pid"] != server.status()["pid"]
+        assert moved.stop() is True
+    finally:
+        moved.stop()
+    assert (sorted(os.listdir(server.folder)), server.logfile.read_text()) == before
+    assert server._read_pid_file() == server.status()["pid"]
+
+
 def test_a_number_sign_in_the_path_of_a_socket_begins_no_fragment(tmp_path):
     server = EmbeddedServer(tmp_path / "a#b")
     try:
