@@ -131,6 +131,11 @@ class EmbeddedServer(Launcher):
 
         A client that was about to connect starts it again.
         """
+        if moved := self._find_moved_folder():
+            log.warning("the folder %s of the embedded server was moved to %s", self.folder, moved)
+            there = EmbeddedServer(moved)
+            there.link_short_path()
+            return there.stop_if_unused()
         if not self.folder.is_dir():
             return self._end_without_folder()
         deadline = time.monotonic() + WARN_AFTER / 2

@@ -135,6 +135,17 @@ class Launcher:
         # After a reboot another program may have the number.
         return pid if is_here and b"redis.sock" in command_line and is_alive(pid) else None
 
+    def _find_moved_folder(self) -> Path | None:
+        """Return the folder of the server that this object has started if it was moved, else None."""
+        if self._spawned is None or self._spawned.poll() is not None:
+            return None
+        with contextlib.suppress(OSError):
+            place = Path(os.readlink(f"/proc/{self._spawned.pid}/cwd"))
+            # The place of a deleted one ends in " (deleted)".
+            if place.is_dir() and not (self.folder.is_dir() and place.samefile(self.folder)):
+                return place
+        return None
+
     def _explain_exit(self, process: "subprocess.Popen[bytes]") -> str:
         """Return why the process has ended in place of starting: the last line of its log, and what that quotes."""
         lines = []

@@ -114,6 +114,27 @@ def test_a_server_whose_folder_was_deleted_ends_with_up(jobs, gone):
     assert jobs.log().count("was deleted, and with it all") == 1
 
 
+@pytest.mark.parametrize("has_successor", [False, True])
+def test_a_server_whose_folder_was_moved_ends_in_order_with_up(jobs, gone, has_successor):
+    folder, start = gone
+    up = start(environment={name: text for name, text in jobs.environment.items() if name != "REDBIKE_URL"})
+    wait_until(lambda: "works work-A" in jobs.log())
+    server = EmbeddedServer(folder / ".redbike").status()["pid"]
+    moved, successor = folder.rename(folder.with_name("moved")) / ".redbike", EmbeddedServer(folder / ".redbike")
+    try:
+        if has_successor:
+            successor.start()
+        up.terminate()
+        assert up.wait(60) == 0, jobs.log()
+        assert successor.status()["running"] == has_successor
+    finally:
+        successor.stop()
+    assert is_gone(server)
+    assert f"was moved to {moved}" in jobs.log()
+    assert "deleted" not in jobs.log()
+    assert "bye bye" in (moved / "server.log").read_text()
+
+
 def test_up_leaves_nothing_open_of_which_python_warns(jobs, gone):
     _, start = gone
     own = {name: text for name, text in jobs.environment.items() if name != "REDBIKE_URL"}
