@@ -27,7 +27,7 @@ from redbike.process.signals import StopFlag
 from redbike.schedule.moments import InstantLike, read_instant
 from redbike.store import rights
 from redbike.store.store import Store
-from redbike.worker.current import is_in_run
+from redbike.worker.current import is_in_loop, is_in_run
 from redbike.worker.worker import Worker
 
 log = logging.getLogger("redbike")
@@ -194,9 +194,7 @@ class Loops(Part):
         return worker
 
     def _find_bike(self) -> object:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        if not is_in_loop():
             return self._bike
         with self._awaiting:
             self._awaited = self._awaited or self.make_awaited()

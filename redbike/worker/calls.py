@@ -24,7 +24,7 @@ from redbike.loop.requests import GROUP_OF
 from redbike.schedule.moments import DurationLike
 from redbike.schedule.objects import ScheduleLike
 from redbike.store.names import check_jobid, find_function
-from redbike.worker.current import current_run, is_in_run
+from redbike.worker.current import current_run, is_in_loop, is_in_run
 from redbike.worker.keyword_schedules import make_schedule
 from redbike.worker.signatures import CallSignature
 
@@ -90,7 +90,7 @@ read_clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CL
 
 
 class JobHandle(str, Generic[W]):
-    """The id of a job that was set. With an `AsyncRedbike`, await it to know that the job is stored.
+    """The id of a job that was set. With an `AsyncRedbike`, await it in the same event loop: then the job is stored.
 
     For type checkers, `wait` of one that was awaited is to be awaited, too; of another one it returns the run.
     """
@@ -118,11 +118,18 @@ class JobHandle(str, Generic[W]):
         return cast(W, self._bike.wait(self, timeout) if self._stored is None else self._wait(self._bike, timeout))
 
     async def _wait(self, bike: "AnyRedbike", timeout: DurationLike | None) -> Any:
-        await self
+        # In another loop, after the call that stores it, behind which one of its name comes.
+        await (self if self._is_of_this_loop() else cast(Any, bike)._start(bool, f"storing the job {str(self)!r}"))
         return await bike.wait(self, timeout)
+
+    def _is_of_this_loop(self) -> bool:
+        stored = cast("asyncio.Future[Any]", self._stored)
+        return stored.done() or stored.get_loop() is asyncio.get_running_loop()
 
     def __await__(self) -> "Generator[Any, None, JobHandle[Coroutine[Any, Any, PastRun]]]":
         if self._stored is not None:
+            if not self._is_of_this_loop():
+                raise RedbikeError(f"{str(self)!r} is set in another event loop: await it there, or wait() for its run")
             yield from asyncio.shield(self._stored).__await__()
         return cast("JobHandle[Coroutine[Any, Any, PastRun]]", self)
 
@@ -150,7 +157,7 @@ class Bikes:
         opened = [bike for bike in found if not bike.is_closed]
         awaited = [bike for bike in opened if inspect.iscoroutinefunction(bike.set)]
         chosen = [bike for bike in opened if bike not in awaited]
-        if _is_in_loop():
+        if is_in_loop():
             chosen = awaited or chosen
         elif awaited and not chosen:
             raise RedbikeError(f"{name} has an AsyncRedbike: set its jobs in a coroutine, and await that")
@@ -290,11 +297,3 @@ def _make_one_off(jobid: str, options: CallOptions) -> str | None:
 def _digest(data: Any) -> str:
     text = json.dumps(json.loads(format_data(data) or "null"), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
-
-
-def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -1,5 +1,6 @@
-"""The run in whose context a function is called."""
+"""The run, and the event loop, in whose context a function is called."""
 
+import asyncio
 import contextvars
 
 from redbike.store.run import Run
@@ -23,6 +24,15 @@ def enter_run(run: Run) -> None:
 def is_in_run() -> bool:
     """Tell whether the caller is ``work``, or what that calls."""
     return _current.get(None) is not None
+
+
+def is_in_loop() -> bool:
+    """Tell whether the caller is in an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def find_run(context: contextvars.Context) -> Run | None:

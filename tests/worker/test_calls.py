@@ -8,6 +8,7 @@ import inspect
 import pickle
 import re
 import uuid
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 
@@ -458,6 +459,27 @@ def test_the_end_of_the_loop_does_not_take_back_what_was_begun(client, prefix, b
     jobids = asyncio.run(main())
     asyncio.run(awaited.close())
     assert sorted(work_all(bike)) == sorted(jobids)
+
+
+def test_a_run_is_waited_for_in_another_loop_than_that_which_has_set_its_job(client, prefix, bike):
+    awaited = AsyncRedbike(jobs, prefix, client)
+
+    async def begin():
+        return greet.options(bike=awaited).enqueue("ann")
+
+    async def wait(handle):
+        with pytest.raises(RedbikeError, match=f"'{handle}' is set in another event loop: await it there, or wait"):
+            await handle
+        waiting = asyncio.create_task(handle.wait(60))
+        await asyncio.sleep(0)
+        held.close()
+        run = await waiting
+        await awaited.close()
+        return run
+
+    with beside(bike.store, bike.work), ExitStack() as held:
+        held.enter_context(awaited._opening)  # the job is not stored before somebody waits for it
+        assert asyncio.run(wait(asyncio.run(begin()))).outcome == "ok"
 
 
 def test_what_fails_after_the_end_of_the_loop_is_logged_with_its_job(client, prefix, caplog):
