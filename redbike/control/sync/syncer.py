@@ -4,7 +4,7 @@
    to it that a job keeps its place if its schedule is the same.
 2. Each job is recorded as a row of the group, which is mostly the path of the file. A row of another group is
    refused, unless it is to be taken over.
-3. With `Wish.prune`, the jobs of the group that were not seen are unset at the end, without those of `find_unended`.
+3. With `Wish.prune`, the jobs of the group that were not seen are unset at the end, without those of `find_unfinished`.
    None is unset if nobody can tell whose row one of the file is, or if they are too many.
 """
 
@@ -32,7 +32,7 @@ from redbike.control.sync.changes import (
     put_groups_last,
 )
 from redbike.control.sync.chunks import Chunks, match_stored, name_stored
-from redbike.control.sync.unended import describe_unended, find_unended
+from redbike.control.sync.unfinished import describe_unfinished, find_unfinished
 from redbike.errors import BadConfig, BadJobId, BadSchedule
 from redbike.importers.seen import SeenIds, open_seen
 from redbike.loop.every_host import EveryHost
@@ -234,7 +234,7 @@ class Syncer:
             check_share(gone, total, group)
 
     def _prune(self, group: str, dry_run: bool, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
-        """Unset the rows of `group` that were not seen, without those of `find_unended`."""
+        """Unset the rows of `group` that were not seen, without those of `find_unfinished`."""
         rows, bases = self._store.rows.list_of(group), list[str]()
         while page := list(islice(rows, CHUNK)):
             # A scan may come upon one twice.
@@ -242,8 +242,8 @@ class Syncer:
             gone = [jobid for jobid in dict.fromkeys(page) if jobid not in found]
             seen.add(gone)
             stored = dict(zip(gone, self._store.rows.read(gone), strict=True))
-            if left := find_unended(self._store, stored, self._quiet.read_clock()):
-                log.warning("%s", describe_unended(left))
+            if left := find_unfinished(self._store, stored, self._quiet.read_clock()):
+                log.warning("%s", describe_unfinished(left))
                 gone = [jobid for jobid in gone if jobid not in left]
             if not dry_run:
                 jobs = self._store.jobs if _is_noted(tally) else self._quiet.store.jobs

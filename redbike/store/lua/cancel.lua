@@ -47,7 +47,7 @@ count(CANCELLED, job, 1)
 if not run and call('ZCARD', followers) > 0 then
   local kept = retry_state_of(call('HGET', retry_states, job))
   make_follows().note_dropped(job)
-  -- What is to be tried again has run, and ends as a run does that is cancelled.
+  -- It has run before, as it was to be tried again: so it ends like a run that is cancelled.
   if kept.tries ~= '0' and kept.due ~= '-' then follows.note_end(job, 'any', tonumber(kept.due)) end
 end
 if follows then follows.settle() end

@@ -15,13 +15,13 @@ from redbike.text.printable import name_some
 _MOST_NAMED = 5
 
 
-def find_unended(store: Store, rows: Mapping[str, StoredRow], now: float) -> list[str]:
+def find_unfinished(store: Store, rows: Mapping[str, StoredRow], now: float) -> list[str]:
     """Return those of some jobs whose last occurrence has come due, but has not ended."""
     over = [jobid for jobid, row in rows.items() if _is_over(jobid, row, now)]
-    return [state.jobid for state in store.questions.inspect(over) if _is_unended(state)] if over else []
+    return [state.jobid for state in store.questions.inspect(over) if _is_unfinished(state)] if over else []
 
 
-def describe_unended(jobids: list[str]) -> str:
+def describe_unfinished(jobids: list[str]) -> str:
     """Return that jobs without a row are not removed, and why."""
     some = name_some(jobids, _MOST_NAMED)
     return f"not removed, as the last occurrence has not ended: {some}; unset what is not needed"
@@ -35,5 +35,5 @@ def _is_over(jobid: str, row: StoredRow, now: float) -> bool:
     return schedule.next(now) is None
 
 
-def _is_unended(state: JobState) -> bool:
+def _is_unfinished(state: JobState) -> bool:
     return bool(state.queued or state.running or state.timeline is not None or state.held is not None)
