@@ -36,11 +36,12 @@ release-check: ## the last commit as a release: built, compared, installed on ea
 	$(PYTHON) -m tests.release
 
 mutation: ## mutants of the Lua scripts, each of which the tests must catch (an hour)
-	$(PYTHON) -m tests.mutation
+	$(PYTHON) -m tests.mutation lua
 
-mutation-python: ## mutants of schedule/, store/, loop/, dispatcher/ and worker/, made by mutmut (a night)
-	$(PYTHON) -m pip install --quiet 'mutmut >= 3.8'
-	$(PYTHON) -m mutmut run
+mutation-python: ## mutants of schedule/, store/, loop/, dispatcher/ and worker/, by the operators of mutmut (a night)
+	$(PYTHON) -m pip install --quiet 'mutmut >= 3.8, < 3.9'
+	$(PYTHON) -m tests.mutation python --tests=schedule -- redbike/schedule/; schedule=$$?; \
+	$(PYTHON) -m tests.mutation python -- redbike/store/ redbike/loop/ redbike/dispatcher/ redbike/worker/ && exit $$schedule
 
 calendars: ## imported calendars beside a package that asks for an older dateutil than Redbike, and works with its own
 	$(PYTHON) -m pip install --quiet click

@@ -4,16 +4,17 @@ import os
 import random
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 # Otherwise a change would be refused for what it has not done. With REDBIKE_RANDOM=1 they look for more.
 ALWAYS_THE_SAME = "REDBIKE_RANDOM" not in os.environ
+PHASES = tuple(Phase)
 
 
 def choose() -> None:
     """Let the tests of properties, too, try the same examples each time; this comes before they are imported."""
-    settings.register_profile("redbike", deadline=None, derandomize=ALWAYS_THE_SAME)
+    settings.register_profile("redbike", deadline=None, derandomize=ALWAYS_THE_SAME, phases=PHASES)
     settings.load_profile("redbike")
 
 

@@ -3,13 +3,20 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from redbike.store import lua_loader as texts
+from redbike.store import scripts
+from tests.crashing import VERBS
 from tests.mutation.equivalent import EQUIVALENT
+
+# Where scripts are run straight, in the process of the test.
+TESTS = ["store", "test_crashes.py", "loop", "dispatcher", "worker", "control", "queries"]
 
 FOLDER = Path(texts.__file__).parent / "lua"
 # What is not code: a comment, a string. Neither is changed.
@@ -65,6 +72,13 @@ class Mutant:
         return f"{self.file}: {self.change}" in EQUIVALENT
 
 
+def list_all(is_meant: Callable[[str], bool]) -> Iterator[Mutant]:
+    """Yield the mutants of such files."""
+    for path in sorted(FOLDER.iterdir()):
+        if is_meant(path.name):
+            yield from list_mutants(path.name, path.read_text())
+
+
 def list_mutants(file: str, text: str) -> Iterator[Mutant]:
     """Yield the mutants of a file."""
     lines = text.split("\n")
@@ -113,3 +127,26 @@ def plant(mutant: Mutant) -> set[str]:
     differing = {verb for verb, script in planted.items() if script.text != known[verb].text}
     texts.SCRIPTS.update(planted)
     return differing
+
+
+class Recorder:
+    """Tells which tests send which scripts from this process."""
+
+    def __init__(self) -> None:
+        self._test = ""
+        self._users: dict[str, set[str]] = defaultdict(set)
+        pack = scripts._pack_head
+
+        def note(digest: str, *more: Any) -> bytes:
+            self._users[VERBS[digest.encode()]].add(self._test)
+            return pack(digest, *more)
+
+        scripts._pack_head = note
+
+    def begin(self, test: str) -> None:
+        """What is sent from now on, is sent by this test."""
+        self._test = test
+
+    def list_users(self) -> dict[str, list[str]]:
+        """Of each script, the tests that send it."""
+        return {verb: sorted(tests) for verb, tests in self._users.items()}
