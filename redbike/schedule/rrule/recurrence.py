@@ -70,7 +70,7 @@ class Recurrence:
             )
             others = [line if has_times and line.name == "EXDATE" else _add_times(line) for line in others]
         self.text = "\n".join(map(str, (make_start(self.timezone, self.start.wall), *others)))
-        if len({line.tzid for line in others}) > MAX_ZONES:
+        if len({line.tzid for line in others if line.tzid}) > MAX_ZONES:
             raise BadSchedule(f"bad rule {quoted(text)}: it has more than {MAX_ZONES} time zones")
         self.exrules = [parse_rule(line) for line in others if line.name == "EXRULE"]
         self.dates = sorted(_parse_dates("RDATE", others, self.zone, zones))
