@@ -30,7 +30,7 @@ class AmendedCron:
         self, expression: str, lines: Sequence[str], timezone: str, jobid: str, zones: Callable[[str], Offsets]
     ) -> None:
         self.lines = [_parse(line) for line in lines]
-        if len({line.tzid for line in self.lines}) > MAX_ZONES:
+        if len({line.tzid for line in self.lines if line.tzid}) > MAX_ZONES:
             raise BadSchedule(f"bad cron {quoted(expression)}: its dates have more than {MAX_ZONES} time zones")
         self._timezone = timezone
         self._zones = zones

@@ -169,3 +169,7 @@ def test_its_lines_may_name_16_zones():
     assert parse("\n".join(["FREQ=YEARLY;COUNT=1", *lines[:16]])).next(0) == instant("2029-12-31T16:00")
     with pytest.raises(BadSchedule, match=r"^bad rule '.+: it has more than 16 time zones$"):
         parse("\n".join(lines))
+    amended = "\n".join(["0 0 1 1 *", "EXDATE:20300101T000000", *lines[:16]])
+    assert parse(amended).next(instant("2029-12-31T12:00")) == instant("2029-12-31T16:00")
+    with pytest.raises(BadSchedule, match=r"^bad cron '0 0 1 1 \*': its dates have more than 16 time zones$"):
+        parse("\n".join(["0 0 1 1 *", *lines]))
