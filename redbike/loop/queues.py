@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from redbike.config.limits import Limit, parse_rate
@@ -23,6 +24,7 @@ log = logging.getLogger("redbike.worker")
 ENDLESS = 1_000_000  # names: an iterator that gives more counts as endless
 REREAD = 0.5  # seconds: older names are read again
 WINDOW = 32  # turns in one request: its cost must not grow with the number of queues
+KEEP_LIMITS: Mapping[str, Limit] = MappingProxyType({})  # from ``limits()``: all stay as they are
 
 
 @dataclass
@@ -185,12 +187,13 @@ def apply_limits(store: Store, worker: Any, names: Collection[str], for_host: It
 
     It works those that are `for_host`, too.
 
-    Without that method, those stay that other worker classes of these queues have set. Log those of other queues. Raise
-    `BadConfig` if ``limits()`` fails or returns anything but limits.
+    If it says nothing of limits, those stay that other worker classes of these queues have set. Log those of other
+    queues. Raise `BadConfig` if ``limits()`` fails or returns anything but limits.
     """
-    if getattr(worker, "limits", None) is None:
+    given = read_limits(worker)
+    if given is None:
         return
-    wanted = _find_queues(store, worker, read_limits(worker))
+    wanted = _find_queues(store, worker, given)
     kept = {limits.queue for limits in store.queue_limits.list_all()}
     worked = {*names, *for_host}
     for name in {*wanted, *(kept & worked)}:
@@ -213,11 +216,11 @@ def _find_queues(store: Store, worker: Any, limits: Mapping[str, Limit]) -> dict
     return found
 
 
-def read_limits(worker: Any) -> dict[str, Limit]:
-    """Return the limits by the names of queues; none if `worker` has no ``limits()``. Raise `BadConfig`."""
+def read_limits(worker: Any) -> dict[str, Limit] | None:
+    """Return the limits by the names of queues; None if `worker` says nothing of limits. Raise `BadConfig`."""
     method = getattr(worker, "limits", None)
     if method is None:
-        return {}
+        return None
     try:
         found = method()
     except RedbikeError:
@@ -231,4 +234,4 @@ def read_limits(worker: Any) -> dict[str, Limit]:
         check_queue_name(name)
         if not isinstance(limit, Limit):
             raise BadConfig(f"limits() returned {limit!r:.80} for the queue {name!r}: a redbike.Limit is needed")
-    return dict(found)
+    return None if found is KEEP_LIMITS else dict(found)

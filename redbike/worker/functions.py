@@ -29,7 +29,7 @@ from redbike.config.settings import Settings, override
 from redbike.errors import BadConfig, BadJobId, BadQueueName, CommandFailed
 from redbike.loop.naming import list_functions
 from redbike.loop.policies import go_on_as_cron
-from redbike.loop.queues import read_limits
+from redbike.loop.queues import KEEP_LIMITS, read_limits
 from redbike.loop.retries import ErrorRules, read_rules
 from redbike.loop.worker_class import Middleware, RoundRobin, check_hooks, read_concurrency
 from redbike.schedule.moments import ZoneLike
@@ -75,7 +75,7 @@ class Jobs:
     ``remind:anna``. Of several functions, the one with the longest id works the job. Jobs wait in the queue that the
     stock workers give to the name of their function: the queue of ``remind`` and ``remind:anna`` is ``work-remind``.
     All these queues are worked in turn. `limits` has limits by the names of queues, such as ``{"remind":
-    Limit(rate="100/m")}``. `startup`, `shutdown` and `middleware` are those of `WorkerClass`.
+    Limit(rate="100/m")}``; None leaves all as they are. `startup`, `shutdown` and `middleware` are as in `WorkerClass`.
 
     After a failure or a timeout a recurring job goes on, as with cron, unless an option or a setting says otherwise.
     With the option ``retries``, its runs are retried so often before that. Raise `BadConfig` for bad arguments.
@@ -97,7 +97,7 @@ class Jobs:
         # Read once, as it may be an iterator. What is no list is named below.
         is_list = isinstance(middleware, Iterable) and not isinstance(middleware, str)
         self.middleware = tuple(middleware) if is_list else middleware
-        self._limits = {} if limits is None else limits
+        self._limits = limits
         self._functions: dict[str, _Function] = {}
         self._bikes = Bikes()
         read_concurrency(self)
@@ -209,8 +209,8 @@ class Jobs:
         return max(longest, default) if lacks else longest
 
     def limits(self) -> Mapping[str, Limit]:
-        """Return the limits of queues."""
-        return self._limits
+        """Return the limits of queues, none if they are to stay as they are."""
+        return KEEP_LIMITS if self._limits is None else self._limits
 
     def settings_for(self, run: Run, settings: Settings) -> Settings:
         """Return `settings`, overridden by the options of the function, and these by the options of the job."""

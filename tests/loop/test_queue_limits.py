@@ -1,10 +1,11 @@
 """Loops beside limits: pauses that end, rates that allow the next job, limits that a worker class names."""
 
 import re
+from copy import deepcopy
 
 import pytest
 
-from redbike import BadConfig, Limit, current_run
+from redbike import BadConfig, Jobs, Limit, current_run
 from redbike.config.settings import Settings
 from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
@@ -103,14 +104,16 @@ def test_two_limits_for_one_queue_are_refused(store):
     assert store.queue_limits.list_all() == []
 
 
-def test_limits_that_the_class_names_no_more_go_and_those_of_an_operator_stay(store):
+@pytest.mark.parametrize("takes_back", [Limited({}), Jobs(limits={})])
+def test_limits_that_the_class_names_no_more_go_and_those_of_an_operator_stay(store, takes_back):
     store.queue_limits.limit("work-B", at_once=7)
     apply_limits(store, Limited({QUEUE: Limit(at_once=3), "work-B": Limit(rate="1/s")}), [QUEUE, "work-B"])
     both = [QueueLimits(QUEUE, at_once=3), QueueLimits("work-B", at_once=7)]
     assert store.queue_limits.list_all() == both
-    apply_limits(store, Quiet(), [QUEUE, "work-B"])
-    assert store.queue_limits.list_all() == both, "another class of these queues, which says nothing of limits"
-    apply_limits(store, Limited({}), [QUEUE, "work-B"])
+    for silent in (Quiet(), Jobs(), deepcopy(Jobs())):
+        apply_limits(store, silent, [QUEUE, "work-B"])
+        assert store.queue_limits.list_all() == both, "another class of these queues, which says nothing of limits"
+    apply_limits(store, takes_back, [QUEUE, "work-B"])
     assert store.queue_limits.list_all() == [QueueLimits("work-B", at_once=7)]
 
 
