@@ -41,6 +41,12 @@ class NextState:
             return self.place == "due" and self.failure is None and self.retry_state != ""
         return self.outcome == Outcome.RETRY
 
+    def has_begun(self, run: Run) -> bool:
+        """Tell whether `run` has begun, as far as is known: what a dead worker had taken may have."""
+        if self.outcome == Outcome.CANCELLED:
+            return bool(run.began or self.why)
+        return self.outcome is not None
+
     @property
     def skipped(self) -> dict[Skip, int]:
         """How many occurrences are skipped, by reason."""

@@ -119,6 +119,8 @@ class Runs:
             schedules.append(run.schedule)
             dues.append(self._format_due(run, next_state))
             how = _format_how(next_state)
+            if not next_state.has_begun(run):
+                how["unbegun"] = True
             if ending := _name_ending(next_state):
                 how["ended"] = ending
             if run.output is not None and (kept := self._read_kept(run, next_state)) not in (0, NOT_BEGUN):

@@ -3,12 +3,14 @@
 import json
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.loop.pings import Pings
+from redbike.store.enums import Outcome
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import make_tag
@@ -224,6 +226,35 @@ def test_a_rate_that_is_set_again_or_with_a_shorter_time_does_not_fill_the_bucke
     store.at(NOW).queue_limits.limit(QUEUE, rate=again)
     assert take_all(store, NOW + least - 1) == []
     assert len(take_all(store, NOW + least + 2)) == 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "began", "why", "counts"),
+    [
+        pytest.param(None, 0.0, "", False, id="left, or expired"),
+        pytest.param(Outcome.CANCELLED, 0.0, "", False, id="cancelled before it began"),
+        pytest.param(Outcome.CANCELLED, 1.0, "", True, id="cancelled"),
+        pytest.param(Outcome.CANCELLED, 0.0, "lost", True, id="cancelled, and lost"),
+        pytest.param(Outcome.OK, 1.0, "", True, id="done"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [None, 2])
+def test_what_has_not_begun_counts_for_no_rate(store, client, outcome, began, why, counts, at_once):
+    fill(store, 5)
+    store.at(NOW).queue_limits.limit(QUEUE, at_once, (3, 3600))
+    runs = take_runs(store, NOW, most=2)
+    assert has_token(store)
+    if at_once is None:
+        assert len(take_runs(store, NOW)) == 1
+    client.zadd(store.keys.leases, {runs[0].tag: NOW})
+    ended = [(replace(run, began=began), NextState("due", LATER, why, outcome=outcome)) for run in runs]
+    call = store.at(NOW).runs.pack_end(ended)
+    for words in (["ok", "ok"], ["stale", "stale"]):
+        assert [answer.word for answer in store.runs.read_end(store.scripts.run(call))] == words
+    # It wakes a worker, as whoever was woken before has found nothing.
+    assert has_token(store) is (at_once is not None or not counts)
+    assert len(take_runs(store, NOW)) == (2 if not counts else 0 if at_once is None else 1)
+    assert list(fsck(store)) == []
 
 
 @pytest.mark.parametrize("is_waiting", [True, False])

@@ -65,6 +65,16 @@ local function make_limiter(always)  -- nil if no queue has limits, unless it is
     end
   end
 
+  function limiter.give_back(home, number)  -- what runs have spent that have not begun
+    home.limits, home.slots = home.limits or limiter.limits_of(home.name), {}
+    limiter.spend(home, -number)
+  end
+
+  function limiter.end_unbegun(home)  -- a run: the rate of its queue lets another one through
+    limiter.give_back(home, 1)
+    if call('LLEN', home.list) > 0 then limiter.wake(home) end
+  end
+
   make_places(room_of)
   return limiter
 end

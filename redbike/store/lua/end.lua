@@ -16,8 +16,7 @@ local TELLING = 30  -- seconds until others may tell what has ended
 -- Phase 1: what is there.
 local tag, jobs, homes, expected = given.tag, given.jobs, given.homes, given.schedules
 local records, texts = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
--- Mostly no job is.
-local special = call('EXISTS', pauses, retry_states, failures, slots, followers) > 0
+local special = call('EXISTS', pauses, retry_states, failures, slots, followers) > 0  -- mostly 0
 local paused = special and fetch_any(pauses, jobs) or {}
 local trying = special and call('HLEN', retry_states) > 0
 local failing = special and call('HLEN', failures) > 0
@@ -46,6 +45,7 @@ for i = 1, #jobs do
     if trying and not how.retry_state then calm[#calm + 1] = job end
     if failing and not (how.failure or how.why or how.retried) then well[#well + 1] = job end
     if how ~= USUAL then
+      if how.unbegun and make_limiter() then limiter.end_unbegun(home) end
       if how.drops then
         change('HDEL', KEYS[#KEYS], {job})
         if how.drops == 'all' then change('HDEL', KEYS[#KEYS - 1], {job}) end

@@ -40,10 +40,7 @@ for _, home in ipairs(queue) do
     -- By somebody, and not by us.
     local deleted = call('SCARD', home.tombstones) > 0 and call('LLEN', home.list) == 0
     if deleted then change('DEL', home.tombstones, {}) end
-    if limiter then
-      home.limits, home.slots = limiter.limits_of(home.name), {}
-      limiter.spend(home, -home.used)
-    end
+    if limiter then limiter.give_back(home, home.used) end
   end
 end
 if #gone > 0 then leave_flight(tag, gone, call('EXISTS', slots) == 1) end
