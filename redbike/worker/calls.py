@@ -210,7 +210,8 @@ class JobFunction(Generic[P, R]):
         """
         if isinstance(key, bool) or not isinstance(key, JobKey):
             raise TypeError(f"bad key {key!r:.80} of a job of {self._signature.name}: a text, number or UUID is needed")
-        jobid = check_jobid(f"{self._jobid}:{str.__str__(key) if isinstance(key, str) else key}")
+        text = str.__str__(key) if isinstance(key, str) else int.__repr__(key) if isinstance(key, int) else key
+        jobid = check_jobid(f"{self._jobid}:{text}")
         if (taker := find_function(jobid, self._functions)) != self._jobid:
             name = self._signature.name
             raise BadJobId(f"bad key {key!r:.80} of a job of {name}: {jobid!r} is a job of the function {taker!r}")

@@ -150,6 +150,12 @@ class Text(str, Enum):  # noqa: UP042
     JOB, KEY, QUEUE, EVERY, GROUP = "remind", "ann", "slow", "1h", "import"
 
 
+class Number(int, Enum):
+    """Formatted as ``Number.ONE``, it is the number all the same."""
+
+    ONE = 1
+
+
 def test_an_enum_names_a_function_its_queue_its_period_and_a_key_by_its_value(own):
     jobs, bike = own
     remind = jobs.job(Text.JOB, every=Text.EVERY)(lambda: None)
@@ -157,6 +163,7 @@ def test_an_enum_names_a_function_its_queue_its_period_and_a_key_by_its_value(ow
     assert (jobs.queue_names(), jobs.schedules()[0][:2]) == (["work-remind", "work-slow"], ("remind", "EVERY:1h"))
     assert remind.options(key=Text.KEY).enqueue() == remind.jobid(Text.KEY) == "remind:ann"
     assert remind.set(Text.KEY, "@daily") == "remind:ann"
+    assert remind.jobid(Number.ONE) == remind.jobid(1) == "remind:1"
     assert bike.tell("remind:ann")["schedule"] == "@daily"
     bike.group(Text.GROUP, [("other", "NOW")], then=Text.JOB)
     assert bike.tell("remind")["schedule"] == "GROUP:import"
