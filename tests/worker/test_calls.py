@@ -508,7 +508,10 @@ def test_an_async_redbike_is_known_before_its_first_call(client, prefix):
     async def main():
         bike = AsyncRedbike(own, prefix, client)
         try:
-            return await function.enqueue("ann")
+            jobid = await function.enqueue("ann")
+            # In a thread, when it has connected.
+            assert await asyncio.to_thread(function.enqueue, "ann") == jobid
+            return jobid
         finally:
             await bike.close()
 
