@@ -2,10 +2,11 @@
 
 import pytest
 
-from redbike import BadConfig, BadJobId, BadSchedule, UnsetJob
+from redbike import BadConfig, BadJobId, BadSchedule, Redbike, UnsetJob
 from redbike.schedule.moments import AWAITED
 from redbike.store.inspection.fsck import fsck
-from tests.control.test_following import HOUR, HOURLY, START, make
+from tests.control.test_following import HOUR, HOURLY, START, One, make
+from tests.states import unchanged
 
 NAME = "import-7"
 
@@ -236,6 +237,7 @@ def test_a_run_that_somebody_asked_for_before_does_not_end_the_wait(redbike):
     assert bike.tell("report")["schedule"] == "STOP"
 
 
+@pytest.mark.parametrize("shards", [1, 4])
 @pytest.mark.parametrize(
     ("jobs", "path"),
     [
@@ -252,16 +254,36 @@ def test_a_run_that_somebody_asked_for_before_does_not_end_the_wait(redbike):
             [("a", "GROUP:h", {"group_of": "g"}), ("b", "GROUP:g", {"group_of": "h"})],
             "b after group g after a after group h after b",
         ),
+        (
+            [("a", HOURLY, {"group_of": "g"}), ("b", "GROUP:g", {"group_of": "h"}), ("a", "GROUP:h", {})],
+            "a after group h after b after group g after a",
+        ),
+        (
+            [(f"job{here}", f"GROUP:g{here}", {"group_of": f"g{there}"}) for here, there in ((1, 2), (2, 3), (3, 1))],
+            "job3 after group g3 after job2 after group g2 after job1 after group g1 after job3",
+        ),
     ],
 )
-def test_a_cycle_is_refused_and_named(redbike, caplog, jobs, path):
-    bike, _ = make(redbike)
-    for group in "gh":
-        bike.set(f"other:{group}", f"AT:{START + HOUR}", group_of=group)
-    done = [bike.set(job, schedule, **options) for job, schedule, options in jobs]
-    assert done == [True] * (len(jobs) - 1) + [False]
+def test_a_cycle_is_refused_and_named(client, prefix, caplog, jobs, path, shards):
+    bike = Redbike(One(), prefix, client, shards=shards)
+    for group in ("g", "h", "g1", "g2", "g3"):
+        bike.set(f"other:{group}", HOURLY, group_of=group)
+    *before, (job, schedule, options) = jobs
+    assert [bike.set(each, text, **more) for each, text, more in before] == [True] * len(before)
+    with unchanged(bike.store):
+        assert path in str(bike.sync([(job, schedule, options)], dry_run=True).bad[job])
+        caplog.clear()
+        assert bike.set(job, schedule, **options) is False
     assert path in caplog.text
-    assert bike.tell(jobs[-1][0])["status"] is None
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_what_leaves_a_group_may_wait_for_it(client, prefix, shards):
+    bike = Redbike(One(), prefix, client, shards=shards)
+    bike.set("one", HOURLY, group_of="g")
+    bike.set("report", "GROUP:g")
+    wanted = [("one", "AFTER:report", {"group_of": "h"})]
+    assert [list(bike.sync(wanted, dry_run=is_dry).changed) for is_dry in (True, False)] == [["one"]] * 2
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,8 @@ def _find_cycles(shards: Shards, jobs: Sequence[JobToSet], known: dict[str, list
     refused = list[Refused]()
     followers = [job for job in jobs if _list_parents(job)]
     if any(map(is_group, chain(*known.values(), *map(_list_parents, followers)))):
-        _read_below(shards, [job.jobid for job in followers], known)
+        joining = {job.jobid: job.follows["member"] for job in jobs if job.follows and "member" in job.follows}
+        _read_below(shards, [job.jobid for job in followers], joining, known)
     for job in jobs:
         parents = _list_parents(job)
         if member := (job.follows or {}).get("member"):
@@ -120,24 +121,30 @@ def _read_above(shards: Shards, jobids: Iterable[str], known: dict[str, list[str
         generation = [each for each in above if is_jobid(each) and each not in known]
 
 
-def _read_below(shards: Shards, jobids: Sequence[str], known: dict[str, list[str]]) -> None:
-    """Add to `known` parents the jobs of groups, as far as they are below these jobs, and what is between."""
-    generation, visited = list(jobids), set(jobids)
+def _read_below(shards: Shards, jobids: Sequence[str], joining: Mapping[str, str], known: dict[str, list[str]]) -> None:
+    """Add to `known` parents the jobs of groups, as far as they are below these jobs, and what is between.
+
+    A job that is `joining` a group, or "" for none, leaves the one that it is in.
+    """
+    generation = [*jobids, *(MARK + name for jobid in jobids if (name := joining.get(jobid)))]
+    visited = set(generation)
     for _ in range(MOST_CYCLE):
         if not generation or len(visited) > MOST_ABOVE:
             break
         below: dict[str, None] = {}
         for jobid, names in _list_below(shards, generation).items():
             for name in names:
+                if is_group(name) and jobid in joining:
+                    continue
                 known.setdefault(name, []).append(jobid)
-                if is_jobid(name) and name not in visited:
+                if name not in visited:
                     below[name] = None
         visited |= below.keys()
         generation = list(below)
 
 
 def _list_below(shards: Shards, jobids: Sequence[str]) -> dict[str, list[str]]:
-    """Return the followers of these jobs and the groups of which they are."""
+    """Return the followers of these jobs and groups, and the groups of which the jobs are."""
     found: dict[str, list[str]] = {}
     for shard, own in shards.divide(jobids, same):
         with suppress(Unreachable):
