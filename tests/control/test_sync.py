@@ -323,13 +323,22 @@ COUNT = "FREQ=SECONDLY;COUNT=20"
 
 
 def wait(bike):
-    bike.pause_queue("A")
+    for queue in ("A", "A@web1"):
+        bike.pause_queue(queue)
 
 
+def hold(bike):
+    bike.pause(*(jobid for jobid in stored(bike) if jobid.startswith("last:")))
+
+
+@pytest.mark.parametrize("jobid", ["last:A", "last:A@all"])
 @pytest.mark.parametrize(
-    ("schedule", "prepare", "settings", "stays"),
+    ("schedule", "prepare", "options", "stays"),
     [
-        *(("IN:20s", prepare, {}, True) for prepare in (wait, Redbike.pause_all, lambda bike: bike.pause("last:A"))),
+        # The run is due after its occurrence.
+        *((schedule, None, {"spread": "10h"}, True) for schedule in ("IN:20s", COUNT)),
+        *((schedule, None, {"spread": "10h"}, False) for schedule in ("IN:1h", "EVERY:20s")),
+        *(("IN:20s", prepare, {}, True) for prepare in (wait, Redbike.pause_all, hold)),
         (COUNT, wait, {}, True),
         ("IN:20s", None, RETRY, True),
         (COUNT, None, RETRY, True),
@@ -341,18 +350,18 @@ def wait(bike):
     ],
 )
 def test_what_has_come_due_for_the_last_time_is_not_pruned_before_it_has_ended(
-    redbike, caplog, schedule, prepare, settings, stays
+    redbike, caplog, schedule, prepare, options, stays, jobid
 ):
-    bike = redbike(Worker(raising(OSError())), now=START, **settings)
-    bike.sync([("a:A", HOURLY), ("last:A", schedule)])
+    bike = redbike(Worker(raising(OSError())), now=START, host="web1")
+    bike.sync([("a:A", HOURLY), (jobid, schedule, options)])
     if prepare:
         prepare(bike)
     bike.run_due(timedelta(seconds=30), reraise=False)
     caplog.clear()
     with unchanged(bike.store):
         wished = bike.sync([("a:A", HOURLY)], prune=True, dry_run=True).removed
-    assert wished == bike.sync([("a:A", HOURLY)], prune=True).removed == ["last:A"] * (not stays)
-    said = "not removed, as the last occurrence has not ended: last:A; unset what is not needed"
+    assert wished == bike.sync([("a:A", HOURLY)], prune=True).removed == [jobid] * (not stays)
+    said = f"not removed, as the last occurrence has not ended: {jobid}; unset what is not needed"
     assert caplog.messages == [said] * 2 * stays
     assert list(fsck(bike.store)) == []
 

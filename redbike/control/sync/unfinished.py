@@ -6,7 +6,12 @@ row for such an event. That does not withdraw the occurrence. A ``NOW`` has no t
 
 from collections.abc import Mapping
 
+from redbike.loop.host_jobs import find_own
+from redbike.schedule.kinds import Now
+from redbike.schedule.parser import find_inner
+from redbike.store.every_host import is_base
 from redbike.store.inspected import JobState
+from redbike.store.records import Membership
 from redbike.store.rows import StoredRow
 from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
@@ -16,9 +21,13 @@ _MOST_NAMED = 5
 
 
 def find_unfinished(store: Store, rows: Mapping[str, StoredRow], now: float) -> list[str]:
-    """Return those of some jobs whose last occurrence has come due, but has not ended."""
+    """Return those of some jobs whose last occurrence has come due, but has not ended; on some host, if on each."""
     over = [jobid for jobid, row in rows.items() if _is_over(jobid, row, now)]
-    return [state.jobid for state in store.questions.inspect(over) if _is_unfinished(state)] if over else []
+    own = {jobid: find_own(store, jobid) if is_base(jobid) else [jobid] for jobid in over}
+    jobids = [each for found in own.values() for each in found]
+    states = store.questions.inspect(jobids) if jobids else ()
+    left = {state.jobid for state in states if _is_unfinished(state)}
+    return [jobid for jobid, found in own.items() if not left.isdisjoint(found)]
 
 
 def describe_unfinished(jobids: list[str]) -> str:
@@ -29,9 +38,12 @@ def describe_unfinished(jobids: list[str]) -> str:
 
 def _is_over(jobid: str, row: StoredRow, now: float) -> bool:
     """Tell whether a job has no occurrence to come, by its schedule."""
-    schedule = read_schedule(jobid, row.schedule, row.options)
-    if schedule is None or schedule.is_awaiting or schedule.is_immediate or schedule.is_for_hosts:
+    # Without its options: an occurrence whose run jitter delays has come due.
+    schedule = find_inner(row.schedule) or read_schedule(jobid, row.schedule, "")
+    if schedule is None or schedule.is_awaiting or schedule.is_immediate:
         return False
+    if Membership.parse(row.membership).asked == Now.text:
+        return False  # for every host, which is stored as an instant
     return schedule.next(now) is None
 
 
