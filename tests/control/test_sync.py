@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -407,6 +408,32 @@ def test_too_many_jobs_are_not_pruned_unasked(bike, file, has, gone, is_refused)
     found = list(bike.sync_file(rows, prune=not is_refused, prune_all=is_refused))
     assert [change.difference for change in found].count("removed") == gone
     assert len(stored(bike)) == has - gone
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_dry_run_counts_the_rows_that_join_before_it_says_that_too_many_are_gone(bike, caplog, is_taken):
+    bike.sync([("old:A", HOURLY)], group="g")
+    if is_taken:
+        bike.sync([("new:A", HOURLY)], group="other")
+    wished, done = (
+        bike.sync([("new:A", HOURLY)], group="g", prune=True, take=True, dry_run=is_dry) for is_dry in (True, False)
+    )
+    assert (repr(wished), caplog.text) == (repr(done), "")
+    assert done.removed == ["old:A"]
+
+
+@pytest.mark.parametrize(("has", "is_refused"), [(0, False), (5, False), (6, True)])
+def test_what_stays_as_it_has_not_ended_does_not_count_as_gone(redbike, caplog, has, is_refused):
+    bike = redbike(Worker(), now=START)
+    wait(bike)
+    last, kept = [(f"last{n}:A", "IN:20s") for n in range(7)], [(f"kept{n}:A", HOURLY) for n in range(9)]
+    bike.sync([*last, *kept, *((f"gone{n}:A", HOURLY) for n in range(has))])
+    bike.run_due(timedelta(seconds=30))
+    why = f"no job is removed: {has + 7} of the {has + 16} jobs of the group 'sync' have no row here"
+    assert len(bike.sync(kept, prune=True, dry_run=True).removed) == has
+    assert (why in caplog.text) == is_refused
+    with pytest.raises(BadConfig, match=why) if is_refused else nullcontext():
+        assert len(bike.sync(kept, prune=True).removed) == has
 
 
 def test_a_bad_row_keeps_its_job_and_one_without_an_id_keeps_all(bike, file):

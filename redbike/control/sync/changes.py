@@ -119,13 +119,9 @@ class Wish:
             )
 
 
-def check_share(gone: int, total: int, group: str) -> None:
-    """Raise `TooManyPruned` if `gone` of the `total` jobs of a group are too many to unset them unasked."""
-    if gone == total or (gone > HANDFUL and gone * SHARE > total):
-        raise TooManyPruned(
-            f"no job is removed: {gone} of the {total} jobs of the group {group!r} have no row here;"
-            " --prune-all (prune_all=True) removes them anyway"
-        )
+def is_too_many(gone: int, total: int) -> bool:
+    """Tell whether `gone` of the `total` jobs of a group are too many to unset them unasked."""
+    return 0 < gone == total or (gone > HANDFUL and gone * SHARE > total)
 
 
 def describe_counts(counts: Counter[str]) -> str:

@@ -12,27 +12,25 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from typing import NamedTuple
 
 from redbike.config.options import BLACKOUT, SCHEDULE
 from redbike.config.settings import Settings, check_zone
 from redbike.control.blackouts import make_row_blackout, set_for_jobs
 from redbike.control.remarks import log_if_spent, log_waiting
-from redbike.control.setter import CHUNK, Setter
+from redbike.control.setter import Setter
 from redbike.control.sync.changes import (
     Change,
     Row,
     TooManyPruned,
     Wish,
     check_owner,
-    check_share,
     compare,
     make_membership,
     put_groups_last,
 )
 from redbike.control.sync.chunks import Chunks, match_stored, name_stored
-from redbike.control.sync.unfinished import describe_unfinished, find_unfinished
+from redbike.control.sync.unfinished import check_gone, describe_unfinished, find_unfinished, list_gone
 from redbike.errors import BadConfig, BadJobId, BadSchedule
 from redbike.importers.seen import SeenIds, open_seen
 from redbike.loop.every_host import EveryHost
@@ -100,7 +98,7 @@ class Syncer:
 
     def _sync_all(self, chunks: Chunks, wish: Wish, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
         """Yield what becomes of the jobs of each chunk, once that is done."""
-        unreadable, ready, known = 0, list[_Plan](), dict[str, list[str]]()
+        unreadable, joining, ready, known = 0, 0, list[_Plan](), dict[str, list[str]]()
         chunk = chunks.take()
         stored = self._read_stored(chunk)
         while chunk:
@@ -114,6 +112,7 @@ class Syncer:
                 chunks.read_ahead()
             if wish.dry_run:
                 self._preview_cycles(plans, stored, known)
+                joining += _count_joining(plans, stored, wish.group)
             unreadable = unreadable or _find_unreadable(chunk, plans)
             yield [plan.change for plan in ready]
             ready, chunk = plans, chunks.take()
@@ -129,7 +128,7 @@ class Syncer:
         elif wish.prunes and wish.group is not None:
             try:
                 if not wish.prune_all:
-                    self._check_share(wish.group, seen)
+                    check_gone(self._store, wish.group, seen, joining, self._quiet.read_clock())
             except TooManyPruned as error:
                 if wish.dry_run:
                     yield from self._prune(wish.group, True, seen, tally)
@@ -224,23 +223,11 @@ class Syncer:
             if isinstance(plan.change.error, BadSchedule) and not plan.has_schedule:
                 self._store.jobs.reject(plan.change.jobid, Membership(wish.group or "", "").format())
 
-    def _check_share(self, group: str, seen: SeenIds) -> None:
-        """Raise `TooManyPruned` if so many rows of `group` were not seen that the source is likely not whole."""
-        rows, gone, total = self._store.rows.list_of(group), 0, 0
-        while page := list(dict.fromkeys(islice(rows, CHUNK))):
-            total += len(page)
-            gone += len(page) - len(seen.find(page))
-        if gone:
-            check_share(gone, total, group)
-
     def _prune(self, group: str, dry_run: bool, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
         """Unset the rows of `group` that were not seen, without those of `find_unfinished`."""
-        rows, bases = self._store.rows.list_of(group), list[str]()
-        while page := list(islice(rows, CHUNK)):
-            # A scan may come upon one twice.
-            found = seen.find(page)
-            gone = [jobid for jobid in dict.fromkeys(page) if jobid not in found]
-            seen.add(gone)
+        bases = list[str]()
+        for _, gone in list_gone(self._store, group, seen):
+            seen.add(gone)  # a scan may come upon one twice
             stored = dict(zip(gone, self._store.rows.read(gone), strict=True))
             if left := find_unfinished(self._store, stored, self._quiet.read_clock()):
                 log.warning("%s", describe_unfinished(left))
@@ -273,6 +260,12 @@ def _change_besides(plans: list[_Plan], store: Store, noted: Store, settings: Se
         noted.pauses.pause([*jobids, *list_others(store, jobids)], **pause.to_row())
     for blackout, jobids in blackouts.items():
         set_for_jobs(noted, jobids, blackout, settings)
+
+
+def _count_joining(plans: list[_Plan], stored: dict[str, StoredRow], group: str | None) -> int:
+    """Return how many jobs would become rows of a group."""
+    known = (stored[plan.change.jobid].membership for plan in plans if plan.request)
+    return sum(Membership.parse(each).group != group for each in known)
 
 
 def _mark_refused(plans: list[_Plan], errors: Mapping[str, ValueError]) -> None:

@@ -1,11 +1,15 @@
-"""Jobs that have no row any more, but stay, as their last occurrence has come due and has not ended.
+"""Jobs of a group that have no row any more; some stay, as their last occurrence has come due and has not ended.
 
 The row of a one-off, or of a rule that has run out, may be gone only because its time is past: ``import ics`` writes no
 row for such an event. That does not withdraw the occurrence. A ``NOW`` has no time that passes: its row was deleted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
+from redbike.control.setter import CHUNK
+from redbike.control.sync.changes import TooManyPruned, is_too_many
+from redbike.importers.seen import SeenIds
 from redbike.loop.host_jobs import find_own
 from redbike.schedule.kinds import Now
 from redbike.schedule.parser import find_inner
@@ -18,6 +22,32 @@ from redbike.store.store import Store
 from redbike.text.printable import name_some
 
 _MOST_NAMED = 5
+
+
+def list_gone(store: Store, group: str, seen: SeenIds) -> Iterator[tuple[int, list[str]]]:
+    """Yield, a page at a time, how many rows of `group` there are, and which of them were not seen."""
+    rows = store.rows.list_of(group)
+    while page := list(dict.fromkeys(islice(rows, CHUNK))):
+        found = seen.find(page)
+        yield len(page), [jobid for jobid in page if jobid not in found]
+
+
+def check_gone(store: Store, group: str, seen: SeenIds, joining: int, now: float) -> None:
+    """Raise `TooManyPruned` if so many rows of `group` were not seen that the source is likely not whole.
+
+    `joining` jobs would become rows of it before. What stays in any case does not count.
+    """
+    gone, total, staying = 0, joining, 0
+    for number, jobids in list_gone(store, group, seen):
+        gone, total = gone + len(jobids), total + number
+    if is_too_many(gone, total):
+        for _, jobids in list_gone(store, group, seen):
+            staying += len(find_unfinished(store, dict(zip(jobids, store.rows.read(jobids), strict=True)), now))
+    if is_too_many(gone - staying, total - staying):
+        raise TooManyPruned(
+            f"no job is removed: {gone} of the {total} jobs of the group {group!r} have no row here;"
+            " --prune-all (prune_all=True) removes them anyway"
+        )
 
 
 def find_unfinished(store: Store, rows: Mapping[str, StoredRow], now: float) -> list[str]:
