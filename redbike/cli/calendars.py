@@ -13,7 +13,7 @@ from redbike.cli.messages import BAD, DONE, complain
 from redbike.config.file import Config
 from redbike.config.settings import check_zone
 from redbike.errors import BadConfig, BadSchedule, RedbikeError
-from redbike.process.streams import FULL
+from redbike.process.streams import FULL, encode_data
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse
 
@@ -88,6 +88,7 @@ def _write_rows(rows: Sequence[tuple[str, str]], path: str | None) -> None:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     if path is None:
+        encode_data()
         print(text.getvalue(), end="")
         return
     try:

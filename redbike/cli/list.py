@@ -1,6 +1,5 @@
 """Run the commands that list what is there, for people and for programs: jobs, runs, queues, workers, agenda, log."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import SimpleNamespace
@@ -10,7 +9,7 @@ from redbike.cli.arguments import Arguments, parse_count, parse_time, prepare_ti
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import open_progress
 from redbike.cli.missing import names_missing
-from redbike.cli.rows import choose_format, find_format, print_rows, show_with
+from redbike.cli.rows import choose_format, find_format, print_json, print_rows, show_with
 from redbike.config.file import Config
 from redbike.facade.redbike import Redbike
 from redbike.queries.fields import AGENDA, FAILURES, JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
@@ -66,7 +65,7 @@ def print_failures(arguments: Arguments, config: Config) -> None:
     found = bike.failures(*arguments["<PATTERN>"], tag=arguments["--tag"])
     if is_plain:
         for failure in found:
-            print(json.dumps(failure, ensure_ascii=False))
+            print_json(failure)
         return None
     return _print(arguments, bike, _list_failures(bike, found), FAILURES, "show_failures", show_more=vars)
 

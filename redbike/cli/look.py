@@ -1,13 +1,10 @@
 """Run the commands that only read, one thing each: statuses, schedules, tell, why, incident."""
 
-import csv
-import json
-import sys
-
 from redbike.cli.arguments import Arguments, parse_time, prepare_time, tell_time
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, FAILED
 from redbike.cli.missing import names_missing
+from redbike.cli.rows import make_writer, print_json
 from redbike.config.file import Config
 from redbike.config.options import ALL_COLUMNS
 from redbike.queries.incident import format_report, gather
@@ -18,7 +15,7 @@ READ_TIMEOUT = 10.0  # seconds for which incident reads the runs of all jobs
 
 def print_statuses(arguments: Arguments, config: Config) -> None:
     """Print the last event of every job, as CSV."""
-    rows = csv.writer(sys.stdout, lineterminator="\n")
+    rows = make_writer()
     prepare_time(arguments["--before"], config)
     bike = open_to_look(config)
     before = parse_time(arguments["--before"], config, looks_back=True, read_clock=bike.store.timeline.read_clock)
@@ -27,7 +24,7 @@ def print_statuses(arguments: Arguments, config: Config) -> None:
 
 def print_schedules(arguments: Arguments, config: Config) -> None:
     """Print the schedule of every job, as CSV that ``load`` reads; with ``--full`` also its options, data and pause."""
-    rows = csv.writer(sys.stdout, lineterminator="\n")
+    rows = make_writer()
     bike = open_to_look(config)
     if arguments["--full"]:
         rows.writerow(ALL_COLUMNS)
@@ -39,7 +36,7 @@ def print_schedules(arguments: Arguments, config: Config) -> None:
 def tell_job(arguments: Arguments, config: Config) -> int:
     """Print everything about one job, as JSON; fail if there is no such job."""
     job = open_to_look(config).tell(arguments["<JOBID>"])
-    print(json.dumps(job, indent=2, ensure_ascii=False))
+    print_json(job, indent=2)
     exists = job["status"] or job["schedule"] or job["working"]
     return DONE if exists else FAILED
 

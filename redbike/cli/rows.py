@@ -9,7 +9,7 @@ from typing import Any
 
 from redbike.cli.arguments import Arguments
 from redbike.errors import BadConfig
-from redbike.process.streams import buffer_output
+from redbike.process.streams import buffer_output, encode_data
 from redbike.text.printable import escape
 
 TABLE = "table"
@@ -67,8 +67,20 @@ def find_format(arguments: Arguments) -> str:
     return given.lower()
 
 
+def make_writer() -> Any:
+    """Return what writes rows to standard output, as CSV."""
+    encode_data()
+    return csv.writer(sys.stdout, lineterminator="\n")
+
+
+def print_json(value: object, indent: int | None = None) -> None:
+    """Print a value as JSON, with its characters as they are."""
+    encode_data()
+    print(json.dumps(value, indent=indent, ensure_ascii=False))
+
+
 def _print_csv(rows: Iterable[Any], fields: Sequence[str], has_header: bool) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer = make_writer()
     rows = iter(rows)
     # What is refused when the first row is asked for prints nothing.
     first = list(islice(rows, 1))
@@ -86,6 +98,7 @@ def format_row(row: Any, fields: Sequence[str]) -> list[str]:
 
 def _print_json(rows: Iterable[Any], fields: Sequence[str], show_more: Callable[[Any], dict[str, Any]]) -> None:
     """Print an array with an object a line."""
+    encode_data()
     separator = "["
     for row in rows:
         found = {name: getattr(row, name) for name in fields} | show_more(row)

@@ -1,9 +1,7 @@
 """Run the command show: print all about one job, for a person."""
 
-import csv
 import json
 import shlex
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -13,7 +11,7 @@ from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_to_look
 from redbike.cli.kin import Kin
 from redbike.cli.missing import names_missing
-from redbike.cli.rows import find_format
+from redbike.cli.rows import find_format, make_writer, print_json
 from redbike.commands.shell import find_problem
 from redbike.commands.worker import NO_TIMEOUT
 from redbike.config.file import Config
@@ -51,9 +49,9 @@ def show_job(arguments: Arguments, config: Config) -> None:
     job = read_job(bike, jobid)
     match shown_as:
         case "json":
-            print(json.dumps({"jobid": jobid, **job}, indent=2, ensure_ascii=False))
+            print_json({"jobid": jobid, **job}, indent=2)
         case "csv":
-            writer = csv.writer(sys.stdout, lineterminator="\n")
+            writer = make_writer()
             writer.writerow(("jobid", jobid))
             writer.writerows((name, _format_value(value)) for name, value in job.items())
         case _:

@@ -1,7 +1,5 @@
 """Run the command tail: print what happens as it happens, a line each, until somebody interrupts it."""
 
-import csv
-import json
 import queue
 import random
 import sys
@@ -15,7 +13,7 @@ from redbike.cli.arguments import Arguments, parse_count
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import complain
 from redbike.cli.output import Lines
-from redbike.cli.rows import choose_format, format_row
+from redbike.cli.rows import choose_format, format_row, make_writer, print_json
 from redbike.config.file import Config
 from redbike.config.labels import read_filter
 from redbike.errors import Unreachable
@@ -61,10 +59,10 @@ def follow(arguments: Arguments, config: Config) -> None:
 def _choose(style: str, timezone: str) -> Callable[[Line], object]:
     """Return what prints a line."""
     if style == "csv":
-        rows = csv.writer(sys.stdout, lineterminator="\n")
+        rows = make_writer()
         return lambda line: rows.writerow(format_row(line, FIELDS))
     if style == "json":
-        return lambda line: print(json.dumps(asdict(line), ensure_ascii=False))
+        return lambda line: print_json(asdict(line))
     clock = Clock(0.0, timezone)
     return lambda line: print(describe_line(line, clock))
 

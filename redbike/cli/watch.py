@@ -10,6 +10,7 @@ from redbike.cli.messages import DONE, FAILED, complain
 from redbike.config.file import Config
 from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.process.signals import SignalHandlers, StopFlag, leave_to_others
+from redbike.process.streams import encode_data
 from redbike.queries.health import MAX_LAG, MOST_LAG, Health
 from redbike.queries.metrics_server import Page, Server, parse_address
 from redbike.text.parsing import measure_duration
@@ -69,6 +70,7 @@ def tell_metrics(arguments: Arguments, config: Config) -> int:
         raise RedbikeError(f"metrics needs a package ({error}): install Redbike with its extra 'metrics'") from None
     figures = Metrics(lambda: open_to_look(config).store, config.settings.prefix, config.settings)
     if address is None:
+        encode_data()
         print(figures.format(), end="")
         return FAILED if figures.problem else DONE
 

@@ -43,6 +43,13 @@ def forgive_output() -> None:
         raw.is_forgiving = True
 
 
+def encode_data() -> None:
+    """From now on, write UTF-8 to standard output, whatever the locale is, unless that is a terminal."""
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and not stream.isatty() and codecs.lookup(stream.encoding).name != "utf-8":
+        stream.reconfigure(encoding="utf-8", errors=ERRORS)
+
+
 @contextlib.contextmanager
 def buffer_output() -> Iterator[None]:
     """Buffer what the block writes to standard output, also if that is unbuffered: many rows make one write then.

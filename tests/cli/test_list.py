@@ -128,6 +128,19 @@ def test_nothing_is_no_error(shell, client):
         assert shell.read(*words, "--format=json") == "[]\n"
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize(
+    "command", ["jobs", "jobs --format=json", "schedules", "tell {}", "show {} --format=csv", "import ics day.ics"]
+)
+def test_data_are_utf_8_whatever_the_locale(bike, shell, command, encoding):
+    bike.pause(TOKYO, reason=TOKYO)
+    event = f"BEGIN:VEVENT\nUID:1\nSUMMARY:{TOKYO[:-2]}\nDTSTART:20300101T000000Z\nEND:VEVENT\n"
+    (shell.folder / "day.ics").write_text(f"BEGIN:VCALENDAR\nVERSION:2.0\n{event}END:VCALENDAR\n")
+    shell.environment["PYTHONIOENCODING"] = encoding
+    done = shell.run(*command.format(TOKYO).split())
+    assert (done.returncode, TOKYO[:-2] in done.stdout) == (0, True)
+
+
 @pytest.mark.parametrize("command", LOOKS)
 def test_looking_starts_no_server(tmp_path, command):
     shell = Within(tmp_path, None)
