@@ -34,6 +34,7 @@ from redbike.store.next_state import NextState
 from redbike.store.outputs import pack_output
 from redbike.store.past_runs import RunSearch
 from redbike.store.run import LEASE
+from redbike.store.sharded.quotas import divide_anew, divide_missed
 from redbike.store.signals import Signal
 from tests.commandline import ROOT, Shell
 from tests.proc import arguments_below
@@ -390,6 +391,11 @@ def test_jobs_and_their_followers_in_other_shards_live_with_three_users(sharded,
     assert worker.work_one() == follower
     assert client.tell(parent)["followers"] == [follower]
     assert list(client.fsck()) == []
+    client.limit("A", at_once=3)
+    users.hdel(client.store.shards[1].keys.queue_limits, "work-A")
+    divide_missed(dispatcher.store.shards)
+    divide_anew(dispatcher.store.shards, "work-A")
+    assert client.store.shards[1].queue_limits.read("work-A").at_once == 3
     client.unset(parent)
     assert {entry["object"] for entry in users.acl_log()} <= {"client|setinfo"}
 

@@ -16,7 +16,7 @@ from redbike.loop.timefile import Timefile
 from redbike.process.signals import StopFlag
 from redbike.store.namespace import make_owner
 from redbike.store.sharded.missing import name_if_silent
-from redbike.store.sharded.quotas import divide_anew
+from redbike.store.sharded.quotas import divide_anew, divide_missed
 from redbike.store.sharded.steering import catch_up
 from redbike.store.store import Store
 
@@ -47,9 +47,10 @@ class BetweenShards:
         """Have all shards told soon what they have missed."""
         self._asked.put(self._catch_up)
 
-    def note_number(self) -> None:
-        """Have the number of shards noted again soon: a server has lost it."""
+    def hear_of_loss(self) -> None:
+        """Have the number of shards noted again soon, and what one of them misses: a server has lost data."""
         self._asked.put(partial(self._agreement.note, is_gone=True))
+        self.catch_up()
 
     def start(self) -> None:
         """Begin the thread."""
@@ -87,6 +88,7 @@ class BetweenShards:
     def _catch_up(self) -> None:
         for each in catch_up(self._shards):
             log.warning("the shard %s answers again, and gets what it missed", each)
+        divide_missed(self._shards)
 
 
 def _do(errand: Errand) -> None:
@@ -137,7 +139,7 @@ class Dispatchers:
             delivery = Delivery(store.shards, number, each.loop)
             self._deliveries.append(delivery)
             each.before_turn, each.divide = delivery.look, self._between.divide
-            each.timekeeper.when_emptied = self._between.note_number
+            each.timekeeper.when_rewound = self._between.hear_of_loss
             each.switch = self._all[0].switch
             each.alerting.peers = [one.alerting for one in self._all]
             each.loop.when_back = self._between.catch_up

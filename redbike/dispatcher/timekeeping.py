@@ -47,7 +47,7 @@ class Timekeeper:
         self._mine: float | None = None  # what it has kept last itself
         self._survey: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
-        self.when_emptied: Callable[[], None] = lambda: None  # called when the server has lost all of its data
+        self.when_rewound: Callable[[], None] = lambda: None  # called when the server has lost data
         self._ahead: float | None = None  # what Redis' clock said when it was ahead, if that is not kept yet
 
     def note(self, survey: Survey, at: float) -> None:
@@ -116,8 +116,7 @@ class Timekeeper:
         if rewind and (found := Rewind.parse(*rewind)):
             what = f"{REPAIR} brings them back" if found.is_of_clock else f"{MINE} when you have looked"
             log.error("%s; %s", found.describe(), what)
-            if not found.back:
-                self.when_emptied()
+            self.when_rewound()
         # From here on, whatever there was before.
         self._known = max(until, 0.0 if rewind or known is None else known)
         self._survey = replace(self._survey, dispatched=until)

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from redbike.config.limits import format_rate
-from redbike.connection.refusals import translate_errors
 from redbike.store.log import describe_pause
 from redbike.store.namespace import PAGE, Part, read_json, split
-from redbike.store.records import RunRecord, decode, parse_number
+from redbike.store.records import decode, parse_batch, parse_number
 from redbike.text.parsing import load_object
 
 Unlimited = Literal[False]  # no limit any more
@@ -123,7 +122,7 @@ class QueueLimiter(Part):
 
     def count_flying(self, name: str) -> None:
         """Give each job a slot that is in flight from the queue `name`, which is limited from now on."""
-        self.rebuild_slots(name, self._list_flying(name))
+        self.rebuild_slots(name, self._list_flying())
         self._namespace.run("rebuild_slots", [name], jobs=[], last=True)
 
     def rebuild_slots(self, name: str, jobids: Sequence[str]) -> None:
@@ -138,12 +137,13 @@ class QueueLimiter(Part):
         """
         return bool(self._namespace.run("reserve", [name], run=f"{tag} {jobid}", seconds=seconds)[0] == "ok")
 
-    def _list_flying(self, name: str) -> list[str]:
-        client, key = self._namespace.client, self._namespace.keys.running
-        with translate_errors():
-            found = {decode(jobid): decode(record) for jobid, record in client.hscan_iter(key, count=PAGE)}
-        runs = ((jobid, RunRecord.parse(record)) for jobid, record in found.items())
-        return [jobid for jobid, run in runs if run and run.queue == name]
+    def _list_flying(self) -> list[str]:
+        # By commands for which a dispatcher has the right, too.
+        keys, found = self._namespace.keys, list[str]()
+        for page in split(self._namespace.ask("zrange", keys.leases, 0, -1), PAGE):
+            batches = self._namespace.ask("hmget", keys.batches, page)
+            found += [jobid for batch in batches for jobid in parse_batch(decode(batch))]
+        return found
 
     def inspect(self, name: str, jobids: Sequence[str] = ()) -> QueueLimitsState:
         """Return what is kept of the limits of the queue `name`, and which of `jobids` have a wrong slot."""

@@ -58,6 +58,11 @@ class Quotas(Part):
         kept = decode(self._namespace.ask("hget", self._namespace.keys.queue_limits, name))
         return _read_held(load_object(kept) or {})
 
+    def read_all(self) -> dict[str, Held]:
+        """Return what is kept of all queues that have a limit or a pause, without their jobs."""
+        kept = self._namespace.ask("hgetall", self._namespace.keys.queue_limits)
+        return {decode(name): _read_held(load_object(decode(text)) or {}) for name, text in kept.items()}
+
     def postpone(self, name: str, is_first: bool = False) -> None:
         """See that a dispatcher divides in two seconds; `is_first`: raise `Late` if another one has seen the timer."""
         self._run(name, "later", 0, **({"first": True} if is_first else {}))

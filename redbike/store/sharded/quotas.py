@@ -51,7 +51,9 @@ def _limit(
     held = _read(shards, name, all_of_them=True)
     known = _find_whole(held)
     whole = change(known)
-    if whole == known and (by_code or not any(each.moving for each in held.values())):
+    # A shard that has lost its data knows of none, or of an older one.
+    is_everywhere = len({(each.whole, each.epoch) for each in held.values() if not each.moving}) < 2
+    if whole == known and is_everywhere and (by_code or not any(each.moving for each in held.values())):
         return False
     _set(shards, name, change, describe_limit(name, at_once, rate))
     return True
@@ -61,6 +63,19 @@ def divide_anew(shards: Sequence[Store], name: str) -> None:
     """Divide the limits of a queue by what waits now. If that cannot be done now, a timer sees to it later."""
     with suppress(Late):
         _divide(shards, name)
+
+
+def divide_missed(shards: Sequence[Store]) -> None:
+    """Have limits divided soon of which a shard has not the newest division: it was away, or has lost its data."""
+    known = list[tuple[Store, dict[str, Held]]]()
+    for shard in shards:
+        with suppress(Unreachable):
+            known.append((shard, shard.quotas.read_all()))
+    for name in sorted({name for _, kept in known for name, held in kept.items() if not held.whole.is_open}):
+        epochs = [kept[name].epoch if name in kept else 0 for _, kept in known]
+        if min(epochs) < max(epochs):
+            # A timer: so only one of all dispatchers divides.
+            known[epochs.index(max(epochs))][0].quotas.postpone(name)
 
 
 def _set(shards: Sequence[Store], name: str, change: Change, detail: str) -> None:
@@ -91,8 +106,9 @@ def _divide(shards: Sequence[Store], name: str, change: Change | None = None, de
         if before is None:
             _free(shards, name, epoch, found)
             return
-        if change is not None and whole.at_once is not None:
-            ask_all(found, lambda number: shards[number].queue_limits.count_flying(name))
+        if whole.at_once is not None:
+            uncounted = [number for number in found if change is not None or found[number].whole.at_once is None]
+            ask_all(uncounted, lambda number: shards[number].queue_limits.count_flying(name))
         held = {} if whole.is_open else ask_all(found, lambda number: shards[number].quotas.look(name, epoch))
     except (Late, RedbikeError):
         _free(shards, name, epoch, found)

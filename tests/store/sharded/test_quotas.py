@@ -17,7 +17,7 @@ from redbike.errors import ServerError
 from redbike.store.next_state import NextState
 from redbike.store.quotas import Held, Whole
 from redbike.store.sharded.dividing import divide, find_pause, is_wanting
-from redbike.store.sharded.quotas import divide_anew, limit_queue
+from redbike.store.sharded.quotas import divide_anew, divide_missed, limit_queue
 from tests.loops import raising
 from tests.verbs import take_many
 
@@ -361,6 +361,57 @@ def test_a_damaged_record_counts_as_none_and_is_written_anew(world, client):
         world.divide()
         parts = [json.loads(client.hget(shard.keys.queue_limits, QUEUE))["at_once"] for shard in world.shards]
         assert sum(parts) == 3
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda world: world.bike.limit("A", at_once=3),
+        lambda world: world.bike.store.queue_limits.limit(QUEUE, 3, False, by_code=True),
+        lambda world: divide_missed(world.shards),
+    ],
+    ids=["an operator", "a worker class", "a dispatcher"],
+)
+@pytest.mark.parametrize("lost", ["all", "another limit", "a division"])
+def test_a_shard_that_has_lost_data_gets_its_part_again(world, client, again, lost):
+    world.before, key = lambda shard: None, world.shards[1].keys.queue_limits
+    if lost == "another limit":
+        world.bike.limit("A", at_once=9)
+    elif lost == "a division":
+        world.bike.limit("A", at_once=3)
+    kept = client.hget(key, QUEUE)
+    world.bike.limit("A", at_once=3)
+    own = world.fill()
+    list(world.bike.run(*own[0]))
+    world.divide()
+    if kept is None:
+        client.hdel(key, QUEUE)
+    else:
+        client.hset(key, QUEUE, kept)
+    list(world.bike.run(*own[1]))
+    assert world.take_from(1, 1), "its part was another one"
+    again(world)
+    list(world.bike.run(*own[2], *own[3]))
+    world.now += 3
+    for shard in world.shards:
+        world.dispatch(shard)
+    world.bounds = [3]
+    for number in (0, 2, 3, 1):
+        world.take_from(number)
+    assert len(world.flying) == 3
+    epochs = {shard.quotas.read(QUEUE).epoch for shard in world.shards}
+    assert len(epochs) == 1
+
+
+def test_what_all_shards_know_is_not_divided_anew(world):
+    world.bike.limit("A", at_once=3)
+    world.bike.pause_queue("B")
+    before = [shard.quotas.read_all() for shard in world.shards]
+    divide_missed(world.shards)
+    world.now += 3
+    for shard in world.shards:
+        world.dispatch(shard)
+    assert [shard.quotas.read_all() for shard in world.shards] == before
 
 
 def test_a_clock_that_was_set_back_does_not_put_a_division_off(world, client):

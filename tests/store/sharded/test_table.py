@@ -41,7 +41,7 @@ OF_ONE = {
     "questions": {"inspect_tags"},
     "signals": {"read"},
     "queue_limits": {"rebuild_slots", "count_flying", "inspect", "find_opening"},
-    "quotas": {"read", "postpone", "hold", "look", "free", "give"},
+    "quotas": {"read", "read_all", "postpone", "hold", "look", "free", "give"},
     "runs": {"take", "pack_take", "read_take", "read_registration", "has_notices"},
     "timeline": {
         *("pack_survey", "read_survey", "pack_dispatch", "read_dispatch", "read_late", "read_expiring", "expire"),
