@@ -80,6 +80,7 @@ class Presence:
     ) -> None:
         self.listener = listener
         self.owner = owner or make_owner()
+        self.when_forgotten: Callable[[], None] = lambda: None  # called when the server has lost it, and knows it anew
         self.has_left = False  # whether it has ended in order, and the server knows
         self._loop = loop
         self._kind = kind
@@ -206,12 +207,17 @@ class Presence:
             return
         workers, asked, complaint = self._loop.store.workers, time.monotonic(), ""
         try:
-            if not (self._is_current() and self._renew()):
+            # The server may have forgotten it just when it has something new to say. One that stops need not know.
+            is_asked = self._is_current() or (self._since and not self._loop.stopping.is_set())
+            is_known = not is_asked or self._renew()
+            if not (is_known and self._is_current()):
                 entry = self.format_entry()
                 # One that stops takes no job any more: another may have its functions in other queues already.
                 naming = None if self._loop.stopping.is_set() else self._describe_naming()
                 self._since = workers.register(self.owner, entry, self._since, naming)
                 self._entry, self._registered_at = entry, asked
+                if not is_known:
+                    self.when_forgotten()
         except Unreachable:
             raise
         except OtherProtocol as error:

@@ -87,6 +87,7 @@ class Worker:
         self.heartbeat = self._open_heartbeat()
         told = self._describe, partial(describe_naming, worker)
         self.presence = Presence(self.loop, "worker", settings, self.notifier, *told)
+        self.presence.when_forgotten = self._begin_limits
         self.source = self._open_source()
         self.source.when_idle = lambda: leaving.uncover(self.heartbeat.list_runs)
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.heartbeat)
@@ -138,6 +139,10 @@ class Worker:
             self._set_limits()
         except Unreachable as error:
             log.warning("the limits of this worker class do not apply yet: %s", error)
+            self._begin_limits()
+
+    def _begin_limits(self) -> None:
+        if getattr(self.worker, "limits", None) is not None:
             threading.Thread(target=self._retry_limits, name="redbike-limits", daemon=True).start()
 
     def _set_limits(self) -> None:
@@ -145,10 +150,11 @@ class Worker:
 
     def _retry_limits(self) -> None:
         """Set the limits as soon as all shards answer."""
-        while not self.loop.stopping.wait(LIMITS_RETRY):
+        while not self.loop.stopping.is_set():
             try:
                 self._set_limits()
             except ServerError:  # or others set limits at the same time
+                self.loop.stopping.wait(LIMITS_RETRY)
                 continue
             except RedbikeError as error:
                 log.error("the limits of this worker class do not apply: %s", error)

@@ -5,7 +5,7 @@ from copy import deepcopy
 
 import pytest
 
-from redbike import BadConfig, Jobs, Limit, current_run
+from redbike import BadConfig, Jobs, Limit, Redbike, current_run
 from redbike.config.settings import Settings
 from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
@@ -67,6 +67,22 @@ def test_the_limits_of_a_worker_class_are_set_when_a_worker_starts(store):
     with beside(store, Worker(store, handler, Settings()).work):
         wait_until(lambda: not store.queue_limits.read(QUEUE).is_open)
         assert store.queue_limits.read(QUEUE) == QueueLimits(QUEUE, at_once=3, rate="9/m")
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_the_limits_of_a_worker_class_are_set_again_when_the_server_has_lost_its_data(
+    prefix, client, monkeypatch, shards
+):
+    monkeypatch.setattr("redbike.loop.registration.INTERVAL", 0.6)
+    handler = Limited({QUEUE: Limit(at_once=3)})
+    with Redbike(handler, prefix, client, shards=shards) as bike, beside(bike.store, bike.work):
+        for _ in range(2):
+            wait_until(lambda: [each.at_once for each in bike.queue_limits()] == [3])
+            wait_until(bike.workers)
+            client.flushall()
+        bike.limit(QUEUE, at_once=5)
+        wait_until(bike.workers)
+        assert [each.at_once for each in bike.queue_limits()] == [5], "an operator was first"
 
 
 def test_a_worker_works_the_queues_for_its_host(store, caplog):
