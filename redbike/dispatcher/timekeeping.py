@@ -113,7 +113,7 @@ class Timekeeper:
         known = max((each for each in moments if not is_ahead(each, clock)), default=None)
         rewind = self._store.timeline.advance(until, was_ahead, known, self._owner, mine, ended)
         self._mine = max(until, 0.0 if rewind or mine is None else mine)
-        if rewind and (found := Rewind.parse(*rewind)):
+        if rewind and (found := Rewind.parse(*rewind, self._store.keys.prefix)):
             what = f"{REPAIR} brings them back" if found.is_of_clock else f"{MINE} when you have looked"
             log.error("%s; %s", found.describe(), what)
             self.when_rewound()

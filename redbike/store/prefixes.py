@@ -1,11 +1,19 @@
 """The keys of the other prefixes on a server, such as ``app-x`` beside ``app``."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 import redis
 
 from redbike.store.keys import MARKS, Keys
 from redbike.store.records import decode
+
+_SHARD = re.compile(r"\{.+:\d\d+\}/\d+")  # as `redbike.store.sharded.places` names shards
+
+
+def is_shard(prefix: str) -> bool:
+    """Tell whether it is the prefix of one of several shards."""
+    return _SHARD.fullmatch(prefix) is not None
 
 
 def list_keys(keys: Keys, queues: Iterable[str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from redbike.store.enums import Skip
 from redbike.store.inspected import FOLLOWER, JobState
 from redbike.store.namespace import PAGE, Part, split
 from redbike.store.patterns import escape
-from redbike.store.prefixes import list_inflight
+from redbike.store.prefixes import is_shard, list_inflight
 from redbike.store.records import REWIND, decode, encode, format_time
 from redbike.store.run import AHEAD, CLOCKS_DIFFER, GRACE, LEASE, SLACK
 from redbike.store.scripts import Call
@@ -141,17 +141,24 @@ def _count_more(found: JobState, wanted: JobState, reason: str) -> int | Literal
 
 @dataclass(frozen=True, slots=True)
 class Rewind:
-    """The server went `back` from an instant that a dispatcher had `known`, which it `noted`; all in epoch seconds."""
+    """The server went `back` from an instant that a dispatcher had `known`, which it `noted`; all in epoch seconds.
+
+    `shard` is the prefix of the one of several shards that was there; "" for the only one.
+    """
 
     back: float
     known: float
     noted: float
+    shard: str = ""
 
     @classmethod
-    def parse(cls, back: str, record: str) -> "Rewind | None":
-        """Read one as it is kept; None for a damaged one."""
+    def parse(cls, back: str, record: str, prefix: str) -> "Rewind | None":
+        """Read one as it is kept under `prefix`; None for a damaged one."""
         found = REWIND.fullmatch(f"{back} {record}")
-        return None if found is None else cls(*map(float, found.groups()))
+        if found is None:
+            return None
+        instant, known, noted = map(float, found.groups())
+        return cls(instant, known, noted, prefix if is_shard(prefix) else "")
 
     @property
     def is_of_clock(self) -> bool:
@@ -160,6 +167,9 @@ class Rewind:
 
     def describe(self) -> str:
         """Return what has happened, as a clause."""
+        return f"the shard {self.shard}: {self._describe()}" if self.shard else self._describe()
+
+    def _describe(self) -> str:
         length, moment = format_length(self.known - self.back), Clock(self.noted, "UTC").name(self.back)
         if self.is_of_clock:
             return f"the clock of the server was ahead by {length} until {moment}: jobs that came due then are late now"
@@ -174,13 +184,14 @@ class Rewinds(Part):
 
     def list_all(self) -> list[Rewind]:
         """Return those that nobody has acknowledged, the oldest first. Pass over damaged ones."""
-        found = (Rewind.parse(back, record) for back, record in self._read())
+        prefix = self._namespace.keys.prefix
+        found = (Rewind.parse(back, record, prefix) for back, record in self._read())
         return sorted((rewind for rewind in found if rewind), key=lambda rewind: rewind.noted)
 
     def list_bad(self) -> Iterator[tuple[str, str, str]]:
         """Yield what is damaged: the key, the field, and in words what is wrong with it."""
         for back, record in self._read():
-            if Rewind.parse(back, record) is None:
+            if Rewind.parse(back, record, "") is None:
                 how = f"holds {back!r:.80}, which is no instant to which the server went back"
                 yield self._namespace.keys.rewinds, back, how
 

@@ -55,6 +55,19 @@ def test_health_counts_and_names_the_jobs_that_those_of_all_shards_cannot_place(
         wait_until(lambda: bike.health(max_lag=0.1).metrics["overdue"] == 4)
 
 
+def test_a_shard_that_has_lost_all_of_its_data_is_named_and_gets_its_part_of_limits(prefix, own_server, client, caplog):
+    with connect(own_server.url) as other:
+        store = divide(prefix, client, other)
+        lost = store.shards[1]
+        store.queue_limits.limit("work-A", at_once=3)
+        with beside(store, Dispatchers(store, Settings()).dispatch):
+            wait_until(lambda: all(shard.timeline.read_dispatched()[1] for shard in store.shards))
+            other.flushall()
+            wait_until(lambda: lost.queue_limits.read("work-A").at_once == 3)
+        assert f"the shard {lost.keys.prefix}: the server had lost all of its data when" in caplog.text
+        assert [rewind.shard for rewind in store.rewinds.list_all()] == [lost.keys.prefix]
+
+
 def test_one_that_fails_ends_all_and_its_error_is_raised(bike, client):
     dispatchers = Dispatchers(bike.store, bike.settings)
     raised = []
