@@ -47,7 +47,7 @@ FIELDS = (
     Field("year", 1970, 2099, 2099, 6),
 )
 _CACHED_LENGTH = 40  # characters: the values of a longer field are not cached
-_ITEM = re.compile(r"(?P<low>\*|\w+)(?:-(?P<high>\w+))?(?:/(?P<step>\d{1,9}))?", re.ASCII)
+_ITEM = re.compile(r"(?P<low>\*|\w{1,9})(?:-(?P<high>\w{1,9}))?(?:/(?P<step>\d{1,9}))?", re.ASCII)
 _HASH = re.compile(r"h(?:\((?P<low>\d{1,4})-(?P<high>\d{1,4})\))?(?:/(?P<step>\d{1,9}))?", re.ASCII | re.IGNORECASE)
 _NEAREST = re.compile(r"w?(\d{1,2})w?", re.ASCII)
 _NTH = re.compile(r"(?P<days>[\w-]+)#(?P<nth>[1-5])", re.ASCII)
@@ -194,7 +194,7 @@ def _parse_value(text: str, item: str, field: Field) -> int:
         return field.low + field.names.index(text)
     if text == "l" and field.name == "day of month" and "-" in item:
         return field.high
-    if not text.isdecimal() or not field.low <= int(text[:9]) <= field.high:
+    if not text.isdecimal() or not field.low <= int(text) <= field.high:
         raise _make_error(item, field)
     return int(text)
 
