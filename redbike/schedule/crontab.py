@@ -84,15 +84,16 @@ def parse_expression(expression: str, jobid: str) -> CronFields:
     Raise `BadSchedule`, which quotes the invalid part.
     """
     words = expression.split()
-    fields = _replace_hashes(words, jobid) if "h" in expression or "H" in expression else words
-    full = expression.lower() if expression.startswith("@") else " ".join(fields)
-    texts = ALIASES.get(full, full.lower()).split()
+    full = expression.lower() if expression.startswith("@") else " ".join(words)
     if full == "@reboot":
         raise BadSchedule("bad cron '@reboot': it names no time; NOW runs a job right away")
-    if not 5 <= len(texts) <= 7 or len(words) > 7:
+    if full not in ALIASES and not 5 <= len(words) <= 7:
         first = words[0].lower() if words else ""
         meant = f"; is one like {EXAMPLES[first]} meant?" if first in EXAMPLES else ""
         raise BadSchedule(f"bad cron {quoted(expression)}: 5 to 7 fields are needed, it has {len(words)}{meant}")
+    if "h" in full or "H" in full:
+        full = " ".join(_replace_hashes(full.split(), jobid))
+    texts = ALIASES.get(full, full.lower()).split()
     return CronFields(
         text=full,
         minutes=_parse_field(texts[0], FIELDS[0]),
@@ -146,7 +147,7 @@ def _parse_nth(item: str) -> Iterator[tuple[int, int]]:
         return
     found = _NTH.fullmatch(item)
     if not found:
-        raise BadSchedule(f"bad day of week {item[:40]!r} in the cron expression: 1#1 to 7#5 are possible")
+        raise BadSchedule(f"bad day of week {quoted(item)} in the cron expression: 1#1 to 7#5 are possible")
     mask = _parse_field(found["days"], FIELDS[4])
     yield from ((day, int(found["nth"])) for day in range(7) if mask >> day & 1)
 
