@@ -209,7 +209,7 @@ class Dates:
         return None
 
     def _has_year(self, year: int) -> bool:
-        return self._years is None or (year >= 0 and bool(self._years >> year & 1))
+        return self._years is None or bool(self._years >> year & 1)
 
     def _find_year_after(self, year: int) -> int | None:
         if self._years is None:

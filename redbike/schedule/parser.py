@@ -208,11 +208,7 @@ def _parse_cron(text: str, timezone: str, jobid: str) -> Schedule:
     found = _CRON_ZONE.match(first)
     name = found[1] if found else timezone
     expression = (first[found.end() :] if found else first).replace("\t", " ")
-    if (
-        not expression.isascii()
-        or not expression.isprintable()
-        or (len(expression.split()) < 2 and expression[:1] != "@")
-    ):
+    if not expression.isprintable() or (len(expression.split()) < 2 and expression[:1] != "@"):
         raise BadSchedule(f"bad schedule {text!r:.80}: no keyword, cron expression or rule")
     zoned = f"CRON_TZ={name} " if found or name != "UTC" else ""
     if not lines:
@@ -250,7 +246,7 @@ class CronSchedule(Schedule):
         """Return the same schedule with its zone in its text, even if that is UTC."""
         if self.text.startswith("CRON_TZ="):
             return self
-        return CronSchedule(f"CRON_TZ={self.timezone} {self.text}", self._cron, self.timezone or "UTC")
+        return CronSchedule(f"CRON_TZ=UTC {self.text}", self._cron, "UTC")
 
     def exclude(self, days: Iterable[int]) -> str:
         """Return a text with a line of EXDATE that has these days."""
