@@ -62,7 +62,7 @@ def fail(jobid, until=99):
     ("text", "stored"),
     [
         ("AFTER:a", "AFTER:a"),
-        ("after: a , b", "AFTER:a,b"),
+        ("after: X , bX", "AFTER:X,bX"),
         ("AFTER:a,b,a OK", "AFTER:a,b"),
         ("AFTER:extract:etl Failed", "AFTER:extract:etl failed"),
         (r"AFTER:two\ words,a\,b,back\\slash any", r"AFTER:two\ words,a\,b,back\\slash any"),
@@ -70,6 +70,7 @@ def fail(jobid, until=99):
         ("AFTER:für:etl", "AFTER:für:etl"),
         ("AFTER:a, b failed once:1767582000.5", "AFTER:a,b failed once:1767582000.5"),
         ("AFTER:once:5", "AFTER:once:5"),
+        ("AFTER:" + "x" * 512, "AFTER:" + "x" * 512),
         ("AFTER:" + ",".join(map(str, range(64))), "AFTER:" + ",".join(map(str, range(64)))),
     ],
 )
@@ -88,6 +89,7 @@ def test_a_text_has_the_ids_of_its_parents(text, stored):
         ("AFTER:,", "a job id is missing"),
         ("AFTER:a soon", "'soon': only ok, failed or any may follow"),
         ("AFTER:a b failed", "'b failed': only ok, failed or any may follow"),
+        ("AFTER:a any failed", "'any failed': only ok, failed or any may follow"),
         ("AFTER:a once:soon", "'once:soon': only ok, failed or any may follow"),
         ("AFTER:" + ",".join(map(str, range(65))), "65 jobs, 64 are allowed"),
         ("AFTER:a\tb", "control characters"),

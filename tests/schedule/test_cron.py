@@ -29,7 +29,7 @@ BAD += ["* * 32w * *"]
 NOON = instant("2026-06-01T12:00:00")
 DAY = 86400
 find_changes = cache(compare.changes)
-SPANS = st.sampled_from([0, 1, 59.5, 3600, 7200.25, DAY, 3 * DAY, 200 * DAY])
+SPANS = st.sampled_from([-DAY, 0, 1, 59.5, 3600, 7200.25, DAY, 3 * DAY, 200 * DAY])
 
 
 def test_it_agrees_with_brute_force():
@@ -63,6 +63,21 @@ def test_it_counts_day_by_day_what_next_walks(seed, place, shift, span, limit):
     assert schedule.count(after, after + span, limit) == Schedule.count(schedule, after, after + span, limit)
 
 
+@pytest.mark.parametrize(
+    ("text", "after", "until", "number"),
+    [
+        ("0 9 * * * */20", "2026-06-01T00:00:00", "2026-06-04T09:00:20", 11),
+        ("0 9 * * *\nEXDATE:20260602T090000", "2026-06-01T00:00", "2026-06-04T00:00", 2),
+        ("0 9 * * *\nRDATE:20260602T120000", "2026-06-01T00:00", "2026-06-04T00:00", 4),
+        # At the end of a gap, and in a repeated hour.
+        ("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-29T00:00", "2026-03-29T01:00", 1),
+        ("CRON_TZ=America/New_York 30 1 * * *", "2026-11-01T06:00", "2026-11-01T08:00", 0),
+    ],
+)
+def test_it_counts_what_is_due(text, after, until, number):
+    assert parse(text).count(instant(after), instant(until), 100) == number
+
+
 def test_to_count_a_week_of_minutes_costs_no_more_than_some_runs():
     schedule = parse("CRON_TZ=Europe/Berlin * * * * *")
     walked = measure(lambda: runs(schedule.text, NOON, 500))
@@ -86,6 +101,7 @@ def test_h_spreads_and_stays():
     minutes = {parse("H * * * *", jobid=f"job:{number}").text for number in range(300)}
     assert len(minutes) > 50
     assert parse("H H H H H H", jobid="a").text == parse("h h h h h h", jobid="a").text
+    assert parse("5,H * * * *", jobid="\ud800").text == "5," + parse("H * * * *", jobid="\ud800").text
 
 
 @pytest.mark.parametrize(
@@ -98,6 +114,12 @@ def test_h_spreads_and_stays():
         ("0 22-2/2 * * *", "2026-01-01", ["2026-01-01T02:00", "2026-01-01T22:00", "2026-01-02"]),
         ("0 0 * * 5-7", "2026-01-01", ["2026-01-02", "2026-01-03", "2026-01-04"]),
         ("0 0 30-L 1 *", "2026-01-30", ["2026-01-31"]),
+        ("0 9 1W,15W * *", "2026-01-02", ["2026-01-15T09:00", "2026-02-02T09:00", "2026-02-16T09:00"]),
+        ("0 0 * * * 0 2028", "2026-01-01", ["2028-01-01", "2028-01-02"]),
+        ("0 0 * * 1 0 2028", "2026-01-01", ["2028-01-03", "2028-01-10"]),
+        ("0 0 1 1 * 0 1970", "1969-01-01", ["1970-01-01", None]),
+        ("0 0 1 1 * 0 *", "2099-06-01", ["2100-01-01"]),
+        ("CRON_TZ=Europe/Berlin 59 1 * * * 59", "2026-03-29T00:59:58", ["2026-03-29T00:59:59"]),
         # In a month that begins on a Sunday, the 28th is a Saturday, and every day matches.
         ("0 0 29-27 * 0,3,6", "2023-01-27", ["2023-01-28"]),
         ("0 0 1-27,29-31 * 0,3,6", "2023-01-27", ["2023-01-28"]),
@@ -139,7 +161,8 @@ def test_it_stops_at_the_end_of_the_calendar():
     assert parse("0 0 1 1 *").next(instant("9999-06-01")) is None
     assert parse("* * * * *").next(float("inf")) is None
     assert parse("* * * * *").next(float("nan")) is None
-    assert parse("* * * * *").next(-1e15) is not None
+    assert parse("0 0 2 1 *").next(float("-inf")) == instant("0002-01-02")
+    assert max(parse("0 0 * * 1").list_due(instant("9999-11-01"), float("inf"))) == instant("9999-12-27")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`Redbike` takes what Python has for schedules, instants and zones."""
 
 import math
+import re
 import subprocess
 import sys
 import time
@@ -93,10 +94,11 @@ def test_what_no_text_can_say_is_a_bad_schedule(bike, schedule):
 @pytest.mark.parametrize("schedule", [date(2030, 7, 1), NAIVE, MOMENT.time(), BERLIN, iter([]), rrule.MO, object()])
 def test_anything_else_is_a_type_error_and_changes_nothing(bike, schedule):
     bike.set("job:A", "EVERY:1h@0")
+    said = f"a schedule is a text, a datetime.* which is a {type(schedule).__name__}$|is naive"
     for call in (bike.set, bike.enter):
-        with pytest.raises(TypeError, match=r"a schedule is a text, a datetime|is naive"):
+        with pytest.raises(TypeError, match=said):
             call("job:A", schedule)
-    with pytest.raises(TypeError, match=r"a schedule is a text, a datetime|is naive"):
+    with pytest.raises(TypeError, match=said):
         list(bike.set_many([("first:A", "NOW"), ("job:A", schedule)]))
     assert list(bike.get_schedules()) == [("job:A", "EVERY:1h@0")]
 
@@ -147,10 +149,11 @@ def test_the_zone_of_floating_times_may_be_a_name_or_an_object(bike, zone):
     ],
 )
 def test_what_is_no_zone_is_refused_and_changes_nothing(bike, zone, error):
+    said = f"bad timezone .*, which is a {type(zone).__name__}:" if error is TypeError else "bad timezone"
     for call in (bike.set, bike.enter):
-        with pytest.raises(error, match="bad timezone"):
+        with pytest.raises(error, match=said):
             call("job:A", "0 3 * * *", tz=zone)
-    with pytest.raises(error, match="bad timezone"):
+    with pytest.raises(error, match=said):
         list(bike.set_many([("job:A", "0 3 * * *")], tz=zone))
     assert list(bike.get_statuses()) == []
 
@@ -243,7 +246,8 @@ def test_the_instant_from_which_occurrences_count_is_in_the_zone_if_it_has_none(
     ],
 )
 def test_what_is_no_instant_is_quoted(value, error):
-    with pytest.raises(error, match=f"bad after {value!r:.9}".replace("(", r"\(")):
+    kind = f".*, which is a {type(value).__name__}:" if error is TypeError else ""
+    with pytest.raises(error, match=re.escape(f"bad after {value!r:.9}") + kind):
         read_instant("after", value)
 
 

@@ -129,9 +129,9 @@ def test_a_number_that_may_be_meant_as_something_else_does_not_say_which_instant
 @pytest.mark.parametrize(
     "text",
     ["", " ", "soon", "monday morning", "mon tue", "today now", "may", "24/12", "1.2.", "24 foo", "24 of", "31 feb",
-     "0 jan", "24 dec 26", "24:00", "9:60", "13pm", "0am", "7 8", "+7", "+-1h", "+1x", "1x", "at 9:00", "22:45 utc",
-     "22:45Z", "mon midnight", "5 ago", "1 mays ago", "2026-13-01", "\u0663:\u0660\u0665", "x" * 9000, "24 dec 1969",
-     "+1e9d", "+9999999999h", "a\nb"],
+     "5 mon", "0 jan", "24 dec 26", "24:00", "9:60", "13pm", "0am", "7 8", "+7", "+-1h", "+1x", "1x", "at 9:00",
+     "22:45 utc", "22:45Z", "mon midnight", "5 ago", "1 mays ago", "2026-13-01", "\u0663:\u0660\u0665", "x" * 9000,
+     "24 dec 1969", "+1e9d", "+9999999999h", "a\nb"],
 )  # fmt: skip
 def test_what_means_nothing_or_two_things_is_quoted(text):
     with pytest.raises(BadSchedule) as raised:

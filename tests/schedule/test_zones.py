@@ -31,6 +31,11 @@ def test_a_zone_is_cut_into_stretches_of_constant_offset(name):
     assert any(before != after for before, after in pairwise(changes))
 
 
+def test_a_change_is_found_to_the_second():
+    change = int(instant("1847-12-01T00:01:15"))  # London gave up its local mean time
+    assert [Zone("Europe/London")(at)[2] for at in (change - 1, change)] == [-75, 0]
+
+
 @pytest.mark.parametrize(
     "name", ["Mars/Base", "../etc/passwd", "/etc/localtime", "posixrules", "right/UTC", "", "Europe/", "é", "UTC "]
 )
@@ -42,7 +47,7 @@ def test_an_unknown_zone_is_quoted(name):
 def test_the_release_is_that_of_the_rules_in_use(tmp_path):
     before = zoneinfo.TZPATH
     try:
-        zoneinfo.reset_tzpath([tmp_path])
+        zoneinfo.reset_tzpath([tmp_path / "missing", tmp_path])
         assert find_release() == tzdata.IANA_VERSION
         (tmp_path / "UTC").write_bytes(b"")
         assert find_release() == "unknown"
