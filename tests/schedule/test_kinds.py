@@ -55,6 +55,8 @@ def test_the_instant_it_counts_from_does_not_make_another_schedule(jitter):
     for text in texts:
         schedule = add_jitter(parse(text, anchor=2e9 + 7), "job:A", jitter)
         assert [text for text, each in zip(texts, stored, strict=True) if schedule.is_stored_as(each)] == [text]
+        head, tail = schedule.anchor_span or (0, 0)
+        assert schedule.text[head : len(schedule.text) - tail] in ("2000000007", "20330518T033327Z", "@daily")
     assert not parse("EVERY:15m@0").is_stored_as("EVERY:15m@1")
 
 
