@@ -88,7 +88,7 @@ def parse_expression(expression: str, jobid: str) -> CronFields:
     if full == "@reboot":
         raise BadSchedule("bad cron '@reboot': it names no time; NOW runs a job right away")
     if full not in ALIASES and not 5 <= len(words) <= 7:
-        first = words[0].lower() if words else ""
+        first = expression.partition(" ")[0].lower()
         meant = f"; is one like {EXAMPLES[first]} meant?" if first in EXAMPLES else ""
         raise BadSchedule(f"bad cron {quoted(expression)}: 5 to 7 fields are needed, it has {len(words)}{meant}")
     if "h" in full or "H" in full:

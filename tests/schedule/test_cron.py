@@ -66,7 +66,7 @@ def test_it_counts_day_by_day_what_next_walks(seed, place, shift, span, limit):
 @pytest.mark.parametrize(
     ("text", "after", "until", "number"),
     [
-        ("0 9 * * * */20", "2026-06-01T00:00:00", "2026-06-04T09:00:20", 11),
+        ("0,1 9 * * * */20", "2026-06-01T00:00:00", "2026-06-04T09:01:20", 23),
         ("0 9 * * *\nEXDATE:20260602T090000", "2026-06-01T00:00", "2026-06-04T00:00", 2),
         ("0 9 * * *\nRDATE:20260602T120000", "2026-06-01T00:00", "2026-06-04T00:00", 4),
         # At the end of a gap, and in a repeated hour.
@@ -162,7 +162,7 @@ def test_it_stops_at_the_end_of_the_calendar():
     assert parse("* * * * *").next(float("inf")) is None
     assert parse("* * * * *").next(float("nan")) is None
     assert parse("0 0 2 1 *").next(float("-inf")) == instant("0002-01-02")
-    assert max(parse("0 0 * * 1").list_due(instant("9999-11-01"), float("inf"))) == instant("9999-12-27")
+    assert max(parse("0 0 L * *").list_due(instant("9999-11-01"), float("inf"))) == instant("9999-12-31")
 
 
 @pytest.mark.parametrize(
