@@ -174,7 +174,7 @@ def test_it_stops_at_the_end_of_the_calendar():
         ("61 * * * *", "bad minute '61' in the cron expression: 0 to 59 are possible"),
         ("* * * * mon#6", "bad day of week 'mon#6' in the cron expression: 1#1 to 7#5 are possible"),
         ("* * * *", "bad cron '* * * *': 5 to 7 fields are needed, it has 4"),
-        ("every hour", "bad cron 'every hour': 5 to 7 fields are needed, it has 2; is one like EVERY:15m meant?"),
+        ("in half hours", "bad cron 'in half hours': 5 to 7 fields are needed, it has 3; is one like IN:2h meant?"),
         ("0 0 30 2 *", "bad cron '0 0 30 2 *': there is no such day, it can never run"),
         ("@reboot", "bad cron '@reboot': it names no time; NOW runs a job right away"),
         ("\u017ftop", "bad schedule '\u017ftop': no keyword, cron expression or rule"),
