@@ -46,7 +46,7 @@ class DailyEvaluator(Evaluator):
         begin, end, offset, reached = self._zone(after)
         while True:
             opening = begin + offset
-            wall = self._find_wall(max(after + offset, reached, opening - 1))
+            wall = self._find_wall(max(after + offset, reached))
             due = LAST if wall is None else wall - offset
             if reached + 1 < opening:
                 # The segment begins after a gap. Local times in the gap are converted with the offset before it.

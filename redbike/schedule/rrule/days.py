@@ -58,10 +58,8 @@ class Days:
         return mask & make_span(0, high - low)
 
     def find_period(self, day: int) -> tuple[int, int]:
-        """Return the first day of the period of `day`, and the first day after that period."""
+        """Return the first day of the week, month or year of `day`, and the first day after it."""
         moment = date.fromordinal(day + EPOCH_DAY)
-        if self._rule.freq == DAILY:
-            return day, day + 1
         if self._rule.freq == WEEKLY:
             first = day - (moment.weekday() - self._rule.wkst) % 7
             return first, first + 7
