@@ -199,13 +199,14 @@ def some(pick: random.Random, values: list[Any], most: int) -> list[Any]:
 def random_rule(pick: random.Random) -> Rule:
     """A rule such as people write, and such as nobody does."""
     freq = pick.choice(FREQUENCIES)
-    start = datetime(pick.randint(1998, 2030), 1, 1) + timedelta(pick.randrange(366), pick.randrange(86400))
+    year = pick.randint(1998, 2030) if pick.random() < 0.8 else pick.randint(1950, 2110)
+    start = datetime(year, 1, 1) + timedelta(pick.randrange(366), pick.randrange(86400))
     if pick.random() < 0.7:
         start = start.replace(minute=pick.choice((0, 15, 30)), second=0)
     rule = Rule(freq, start, pick.choice(ZONES), pick.choice((1, 1, 1, 2, 3, 4, 7, 13)), wkst=pick.choice((0, 0, 6, 3)))
     numbers = {
         "BYMONTH": range(1, 13),
-        "BYWEEKNO": [*range(1, 54), *range(-53, 0)] if freq == "YEARLY" else [],
+        "BYWEEKNO": [*range(1, 54), *range(-53, 0)] if freq == "YEARLY" or pick.random() < 0.1 else [],
         "BYYEARDAY": [*range(1, 367), *range(-366, 0)],
         "BYMONTHDAY": [*range(1, 32), *range(-31, 0)],
         "BYHOUR": range(24),
@@ -221,11 +222,27 @@ def random_rule(pick: random.Random) -> Rule:
         rule.parts["BYDAY"] = [(pick.randint(-most, most), day) for day in some(pick, list(range(7)), 4)]
     if rule.parts and pick.random() < 0.15:
         rule.parts["BYSETPOS"] = some(pick, [1, 2, 3, -1, -2, 5], 3)
+    if pick.random() < 0.3:
+        move_to_edge(pick, rule)
     if pick.random() < 0.2:
         rule.count = pick.randint(1, 40)
     elif pick.random() < 0.15:
-        rule.until = start + timedelta(pick.randint(0, 1500), pick.randrange(86400))
+        rule.until = rule.start + timedelta(pick.randint(0, 1500), pick.randrange(86400))
     return rule
+
+
+def move_to_edge(pick: random.Random, rule: Rule) -> None:
+    """Let a rule start at the first days of a year, month or week, among times just before and just after it."""
+    start = rule.start.replace(month=pick.choice((1, rule.start.month)), day=1, hour=pick.randrange(6))
+    start += timedelta(pick.randint(-4, 3) if pick.random() < 0.5 else (rule.wkst - start.weekday()) % 7)
+    rule.start = start
+    if rule.freq == "YEARLY" and pick.random() < 0.3:
+        rule.parts = {"BYWEEKNO": pick.choice(([1], [52, 53], [-1, -53])), "BYDAY": [(0, day) for day in range(7)]}
+        rule.parts["BYSETPOS"] = pick.choice(([], [1, -1], [2]))
+    clock = {"BYHOUR": (start.hour, 24), "BYMINUTE": (start.minute, 60), "BYSECOND": (start.second, 60)}
+    for name, (value, size) in clock.items():
+        if pick.random() < 0.5:
+            rule.parts[name] = [(value + step) % size for step in (-1, 0, 1)]
 
 
 @dataclass

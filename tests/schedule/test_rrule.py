@@ -2,8 +2,10 @@
 
 import functools
 import random
+from bisect import bisect_left
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from itertools import combinations
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -84,6 +86,26 @@ def test_it_agrees_with_brute_force():
 @pytest.mark.parametrize("name", ZONES)
 def test_it_agrees_with_brute_force_wherever_clocks_change(name):
     assert [wrong for middle in compare.changes(name)[:2] if (wrong := compare.rules_differ(name, middle))] == []
+
+
+@pytest.mark.parametrize("positions", ["", ";BYSETPOS=1,2,3,4,5,6,7"])
+@pytest.mark.parametrize("week", [1, 53, -1, -53])
+def test_weeks_are_those_of_iso_8601_for_centuries(week, positions):
+    def is_meant(day):
+        year, number, _ = day.isocalendar()
+        return week in (number, number - date(year, 12, 28).isocalendar().week - 1)
+
+    rule = f":FREQ=YEARLY;BYWEEKNO={week};BYDAY=MO,TU,WE,TH,FR,SA,SU{positions}"
+    days = [date(year, 1, 1) + timedelta(number) for year in range(1901, 2110) for number in range(-11, 11)]
+    expected = [instant(str(day)) for day in days if is_meant(day)]
+    assert list_until(f"DTSTART:19000601\nRRULE{rule}", instant(str(days[-1]))) == expected
+    edges = [date(year, 1, day) for year in range(2000, 2028) for day in (1, 2, 3)]
+    for day in edges:  # another schedule each, which has not looked at the days before
+        schedule = parse(f"DTSTART:{day.year - 90}01{day.day:02}\nRRULE{rule}")
+        assert schedule.next(instant(str(day)) - 1) == expected[bisect_left(expected, instant(str(day)))]
+    dates = ",".join(f"{day:%Y%m%d}" for day in edges)
+    left = [instant(str(day)) for day in edges if not is_meant(day)]
+    assert list_until(f"DTSTART:19800101\nRDATE:{dates}\nEXRULE{rule}", LAST) == left
 
 
 changes = functools.cache(compare.changes)
@@ -201,6 +223,16 @@ def test_it_counts_what_next_walks(rule, zone, more, after, span, limit):
     assert schedule.count_safely(after, after + span, limit) == (number, True)
 
 
+@pytest.mark.parametrize(
+    "rule", ["HOURLY", "HOURLY;INTERVAL=2", "HOURLY;BYMINUTE=7", "MINUTELY", "MINUTELY;BYSECOND=7"]
+)
+def test_it_counts_exactly_where_clocks_change_by_half_an_hour(rule):
+    schedule = parse(f"DTSTART;TZID=Australia/Lord_Howe:20270228T120000\nRRULE:FREQ={rule}")
+    change = next(at for at in changes("Australia/Lord_Howe") if at > 1.8e9)
+    for after, until in combinations(range(change - 7200, change + 7201, 900), 2):
+        assert schedule.count(after, until, 999) == Schedule.count(schedule, after, until, 999)
+
+
 @pytest.mark.parametrize("start", ["19700101T000000Z", "20131009T164510Z", "20250101T000000Z"])
 def test_an_old_start_costs_no_more_than_a_new_one(start):
     schedule = parse(f"DTSTART:{start}\nRRULE:FREQ=MINUTELY")
@@ -219,6 +251,9 @@ def test_an_old_start_costs_no_more_than_a_new_one(start):
         ("FREQ=MINUTELY;BYDAY=SU;BYHOUR=2", "Europe/Berlin"),
         ("FREQ=SECONDLY;INTERVAL=40;BYMINUTE=7", "Australia/Lord_Howe"),
         ("FREQ=HOURLY", "Europe/Berlin"),
+        # Times of the first day that are before DTSTART do not count.
+        ("FREQ=MONTHLY;BYHOUR=0;BYMINUTE=14,15;BYSECOND=0,59", "UTC"),
+        ("FREQ=MONTHLY;BYMONTHDAY=1,-1;BYHOUR=0;BYMINUTE=14,15;BYSECOND=0,59;BYSETPOS=1,2,3", "UTC"),
     ],
 )
 def test_count_is_exact(rule, zone):
@@ -258,10 +293,27 @@ def test_count_is_exact_after_decades():
 
 def test_count_is_exact_or_refused():
     weekly = "DTSTART:19700101T090000Z\nRRULE:FREQ=WEEKLY;BYDAY=MO,TU,WE;BYSETPOS=-1;COUNT="
+    rule = weekly.partition("RRULE:")[2]
     assert parse(weekly + "3000").next(instant("2027-06-24T00:00:00")) == instant("2027-06-30T09:00:00")
     assert parse(weekly + "3000").next(instant("2027-06-30T09:00:00")) is None
-    with pytest.raises(BadSchedule, match="COUNT=5000 is too high"):
-        parse(weekly + "5000")
+    for text in (weekly, weekly.replace("1970", "2200")):
+        with pytest.raises(BadSchedule, match=f"^bad rule '{rule}5000': its COUNT=5000 is too high to be counted$"):
+            parse(text + "5000")
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "it can never occur"),
+        ("FREQ=DAILY;BYHOUR=9;BYSETPOS=2", "it can never occur"),
+        ("FREQ=MINUTELY;BYMONTH=2;BYMONTHDAY=30", "it never occurs, or too rarely to find out when"),
+        ("FREQ=MINUTELY;BYSETPOS=2", "it never occurs, or too rarely to find out when"),
+    ],
+)
+@pytest.mark.parametrize("end", ["", ";COUNT=3"])
+def test_what_never_occurs_is_refused(rule, why, end):
+    with pytest.raises(BadSchedule, match=f"^bad rule '{rule}{end}': {why}$"):
+        parse(f"DTSTART:20260101T000000Z\nRRULE:{rule}{end}")
 
 
 @pytest.mark.parametrize("start", ["19700101", "99000101"])

@@ -29,6 +29,29 @@ from tests.schedule.walk import runs
         # An exception ends with its own UNTIL or COUNT, which need not be the end of a day.
         ("DTSTART:20260101T000000Z\nRRULE:FREQ=HOURLY\nEXRULE:FREQ=HOURLY;UNTIL=20260101T113000Z", ["2026-01-01T12"]),
         ("DTSTART:20260101T000000Z\nRRULE:FREQ=HOURLY\nEXRULE:FREQ=HOURLY;COUNT=13", ["2026-01-01T13"]),
+        ("DTSTART:20260101T000000Z\nRRULE:FREQ=SECONDLY\nEXRULE:FREQ=SECONDLY;COUNT=100", ["2026-01-01T00:01:40"]),
+        # Nothing precedes DTSTART, also where it is in a gap and later local times are earlier instants.
+        (
+            "DTSTART;TZID=Europe/Berlin:20260329T023000\nRRULE:FREQ=DAILY;BYHOUR=2,3;BYMINUTE=29,30;BYSECOND=0,59",
+            ["2026-03-29T01:30", "2026-03-29T01:30:59", "2026-03-30T00:29"],
+        ),
+        (
+            "DTSTART;TZID=Europe/Berlin:20260329T023000\nRDATE:20260329T012959Z\n"
+            "EXRULE:FREQ=DAILY;BYHOUR=3;BYMINUTE=29;BYSECOND=59",
+            ["2026-03-29T01:29:59", None],
+        ),
+        (
+            "DTSTART:20260101T123000Z\nRDATE:20260101T122959Z\nEXRULE:FREQ=HOURLY;BYMINUTE=29;BYSECOND=59",
+            ["2026-01-01T12:29:59", None],
+        ),
+        # A local time before DTSTART does not count, also where it is in a gap and a later instant.
+        *(
+            (f"DTSTART;TZID=Europe/Berlin:20260329T030000\nRRULE:FREQ={rule}", ["2026-03-30T00:59:59"])
+            for time in ["BYHOUR=2;BYMINUTE=59;BYSECOND=59"]
+            for rule in (f"DAILY;{time}", f"WEEKLY;BYDAY=MO,SU;{time};BYSETPOS=1,2")
+        ),
+        # A part in a place that the standard forbids is a limit, and leaves all days of the week.
+        ("DTSTART:20260101T090000Z\nRRULE:FREQ=WEEKLY;BYWEEKNO=20", ["2026-05-11T09", "2026-05-12T09"]),
         # A second of 60 is read as 59.
         ("DTSTART:20260101T000000Z\nRRULE:FREQ=DAILY;BYSECOND=60;COUNT=1", ["2026-01-01T00:00:59", None]),
         (
