@@ -393,7 +393,7 @@ def test_jobs_and_their_followers_in_other_shards_live_with_three_users(sharded,
     assert list(client.fsck()) == []
     client.limit("A", at_once=3)
     users.hdel(client.store.shards[1].keys.queue_limits, "work-A")
-    divide_missed(dispatcher.store.shards)
+    divide_missed(dispatcher.store.shards, [])
     divide_anew(dispatcher.store.shards, "work-A")
     assert client.store.shards[1].queue_limits.read("work-A").at_once == 3
     client.unset(parent)

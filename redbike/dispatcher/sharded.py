@@ -5,7 +5,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from redbike.config.settings import Settings
@@ -47,10 +47,10 @@ class BetweenShards:
         """Have all shards told soon what they have missed."""
         self._asked.put(self._catch_up)
 
-    def hear_of_loss(self) -> None:
-        """Have the number of shards noted again soon, and what one of them misses: a server has lost data."""
+    def hear_of_loss(self, prefix: str) -> None:
+        """Have the number of shards noted again soon, and that shard told what it misses: its server has lost data."""
         self._asked.put(partial(self._agreement.note, is_gone=True))
-        self.catch_up()
+        self._asked.put(partial(self._catch_up, [prefix]))
 
     def start(self) -> None:
         """Begin the thread."""
@@ -85,10 +85,10 @@ class BetweenShards:
         except queue.Empty:
             return lambda: None
 
-    def _catch_up(self) -> None:
+    def _catch_up(self, emptied: Collection[str] = ()) -> None:
         for each in catch_up(self._shards):
             log.warning("the shard %s answers again, and gets what it missed", each)
-        divide_missed(self._shards)
+        divide_missed(self._shards, emptied)
 
 
 def _do(errand: Errand) -> None:
@@ -139,7 +139,7 @@ class Dispatchers:
             delivery = Delivery(store.shards, number, each.loop)
             self._deliveries.append(delivery)
             each.before_turn, each.divide = delivery.look, self._between.divide
-            each.timekeeper.when_rewound = self._between.hear_of_loss
+            each.timekeeper.when_rewound = partial(self._between.hear_of_loss, store.shards[number].keys.prefix)
             each.switch = self._all[0].switch
             each.alerting.peers = [one.alerting for one in self._all]
             each.loop.when_back = self._between.catch_up

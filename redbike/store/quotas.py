@@ -30,10 +30,11 @@ class Whole:
 class Held:
     """What a shard has of the limits of a queue, and needs of them."""
 
-    epoch: int  # the number of the division from which it is
+    epoch: int  # the number of the division that has held it last
     moving: bool  # whether somebody divides
     whole: Whole
     parts: str  # those of all shards, as a text
+    divided: int = 0  # the number of the division from which these two are, which may be older than `epoch`
     count: int = 0  # its part of the rate
     flying: int = 0  # jobs in flight
     waiting: int = 0  # jobs that wait in the queue
@@ -108,4 +109,5 @@ def _read_held(found: Any) -> Held:
     epoch, count, flying, waiting = (int(numbers.get(key, 0)) for key in ("epoch", "count", "flying", "waiting"))
     first, tokens = (float(numbers.get(key, 0.0)) for key in ("first", "tokens"))
     moving, parts = bool(found.get("moving")), str(found.get("parts", ""))
-    return Held(epoch, moving, whole, parts, count, flying, waiting, first, tokens)
+    divided = int(numbers.get("divided", epoch - moving))
+    return Held(epoch, moving, whole, parts, divided, count, flying, waiting, first, tokens)

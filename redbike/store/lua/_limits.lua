@@ -9,7 +9,7 @@ local function make_limits()  -- its functions that read and write limits
   local FIELDS = {
     'since', 'until', 'ended', 'by', 'reason', 'paused', 'last', 'at_once', 'count', 'seconds',
     'full_at', 'code', 'held', 'of', 'parts', 'epoch', 'moving', 'wanted', 'moved',
-    'took', 'own_end'
+    'took', 'own_end', 'divided'
   }
 
   function limiter.limits_of(name)

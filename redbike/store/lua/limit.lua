@@ -16,7 +16,7 @@ if is_late or is_kept then return {'unchanged'} end
 -- Nothing is taken until those in flight have slots. A dispatcher sees to it if the caller dies.
 local is_new = given.at_once ~= false and (limits.moving or given.at_once and not limits.at_once)
 limits.of, limits.parts, limits.epoch, limits.moving, limits.wanted, limits.moved = nil
-limits.took = nil
+limits.took, limits.divided = nil
 if is_new then
   limits.moving = true
   limiter.timer(home.name, now + 2)

@@ -13,8 +13,8 @@
 --        all shards; flying: what 'look' has found; wanted: whether a shard wants more; took:
 --        seconds so far; again: in how many to divide again, or none; code: see limit.lua
 -- returns {'ok'}, {'late'} if somebody else has held it since, or was first at the timer; to 'hold'
---         and 'look' JSON of epoch, moving, of, parts, at_once, count, seconds: as they were;
---         flying, waiting, first: since when the first one waits, and tokens
+--         and 'look' JSON of epoch, divided: the epoch of `of` and `parts`, moving, of, parts,
+--         at_once, count, seconds: as they were; flying, waiting, first: since when, and tokens
 local SAFE = 2  -- seconds after which another dispatcher divides, if this one has died
 local home, limiter, step = queue[1], make_limiter(true), given.step
 local name, limits = home.name, limiter.limits_of(home.name)
@@ -34,9 +34,9 @@ local function look()
   local place = waiting > 0 and call('HGET', queued, call('LINDEX', home.list, -1))
   return {
     epoch = limits.epoch or 0, moving = limits.moving or false, code = limits.code or false,
-    of = limits.of, parts = limits.parts, at_once = limits.at_once, count = limits.count,
-    seconds = limits.seconds, flying = flying_of(), waiting = math.max(0, waiting),
-    first = tonumber(place and due_of(place) or now), tokens = tokens_of()
+    divided = limits.divided, of = limits.of, parts = limits.parts, at_once = limits.at_once,
+    count = limits.count, seconds = limits.seconds, flying = flying_of(), tokens = tokens_of(),
+    waiting = math.max(0, waiting), first = tonumber(place and due_of(place) or now)
   }
 end
 
@@ -55,8 +55,7 @@ if step == 'later' then
   later(SAFE)
   return write({'ok'})
 end
-local known = limits.epoch or 0
-local is_own = known == given.epoch and limits.moving
+local known, is_own = limits.epoch or 0, limits.epoch == given.epoch and limits.moving
 if step ~= 'hold' and not is_own or step == 'hold' and known >= given.epoch then return {'late'} end
 if step == 'free' then
   limits.moving = nil
@@ -65,14 +64,15 @@ elseif step ~= 'give' then
   local found = look()
   if step == 'hold' then
     if given.at_once and not limits.at_once then limits.at_once = 0 end
-    limits.epoch, limits.moving, limits.of = given.epoch, true, limits.of or {}
+    limits.divided, limits.epoch = limits.divided or known, given.epoch
+    limits.moving, limits.of = true, limits.of or {}
     change('HSET', queue_limits, {name, limiter.record_of(limits)})
     later(SAFE)
   end
   return write({'ok', cjson.encode(found)})
 end
 
-limits.of, limits.parts, limits.moving = given.of, given.parts, nil
+limits.of, limits.parts, limits.divided, limits.moving = given.of, given.parts, known
 limits.moved, limits.took, limits.full_at = now, given.took
 limits.at_once, limits.count, limits.seconds = given.at_once, given.count, given.seconds
 if not given.at_once then

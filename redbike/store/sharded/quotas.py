@@ -6,7 +6,7 @@ The parts are never more than the whole, at no instant, whoever dies and whichev
 import json
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -52,7 +52,7 @@ def _limit(
     known = _find_whole(held)
     whole = change(known)
     # A shard that has lost its data knows of none, or of an older one.
-    is_everywhere = len({(each.whole, each.epoch) for each in held.values() if not each.moving}) < 2
+    is_everywhere = len({(each.whole, each.divided) for each in held.values() if not each.moving}) < 2
     if whole == known and is_everywhere and (by_code or not any(each.moving for each in held.values())):
         return False
     _set(shards, name, change, describe_limit(name, at_once, rate))
@@ -65,17 +65,23 @@ def divide_anew(shards: Sequence[Store], name: str) -> None:
         _divide(shards, name)
 
 
-def divide_missed(shards: Sequence[Store]) -> None:
-    """Have limits divided soon of which a shard has not the newest division: it was away, or has lost its data."""
+def divide_missed(shards: Sequence[Store], emptied: Collection[str]) -> None:
+    """Have limits divided soon of which a shard has not the newest division: it was away, or has lost its data.
+
+    One that has no limit counts if it is among the prefixes of those that have lost all: otherwise another shard may
+    have a limit again that was taken back.
+    """
     known = list[tuple[Store, dict[str, Held]]]()
     for shard in shards:
         with suppress(Unreachable):
             known.append((shard, shard.quotas.read_all()))
     for name in sorted({name for _, kept in known for name, held in kept.items() if not held.whole.is_open}):
-        epochs = [kept[name].epoch if name in kept else 0 for _, kept in known]
-        if min(epochs) < max(epochs):
+        holders = {shard: kept[name].divided for shard, kept in known if name in kept}
+        newest = max(holders, key=lambda shard: holders[shard])
+        lacks = any(shard not in holders and shard.keys.prefix in emptied for shard, _ in known)
+        if lacks or min(holders.values()) < holders[newest]:
             # A timer: so only one of all dispatchers divides.
-            known[epochs.index(max(epochs))][0].quotas.postpone(name)
+            newest.quotas.postpone(name)
 
 
 def _set(shards: Sequence[Store], name: str, change: Change, detail: str) -> None:
@@ -152,7 +158,7 @@ def _give(
 
 def _find_parts(held: Mapping[int, Held], number: int) -> Parts | None:
     """Return the parts of all shards, as those that are held know them; None if one that is away may have another."""
-    newest = max(held.values(), key=lambda each: each.epoch, default=None)
+    newest = max(held.values(), key=lambda each: each.divided, default=None)
     before = _read_parts(newest, number) if newest else {}
     is_any_away = len(held) < number
     is_unknown = newest is None or (is_any_away and (not before or any(each.moving for each in held.values())))
@@ -195,7 +201,7 @@ def _read(shards: Sequence[Store], name: str, all_of_them: bool) -> dict[int, He
 def _find_whole(held: dict[int, Held], change: Change | None = None) -> Whole:
     """Return the limits over all shards, as the last division has them that was begun to be given; changed, if so."""
     known = [each for each in held.values() if not each.whole.is_open]
-    whole = max(known, key=lambda each: (not each.moving, each.epoch)).whole if known else Whole()
+    whole = max(known, key=lambda each: (each.divided, not each.moving)).whole if known else Whole()
     return change(whole) if change else whole
 
 

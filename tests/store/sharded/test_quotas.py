@@ -368,7 +368,7 @@ def test_a_damaged_record_counts_as_none_and_is_written_anew(world, client):
     [
         lambda world: world.bike.limit("A", at_once=3),
         lambda world: world.bike.store.queue_limits.limit(QUEUE, 3, False, by_code=True),
-        lambda world: divide_missed(world.shards),
+        lambda world: divide_missed(world.shards, [world.shards[1].keys.prefix]),
     ],
     ids=["an operator", "a worker class", "a dispatcher"],
 )
@@ -407,7 +407,7 @@ def test_what_all_shards_know_is_not_divided_anew(world):
     world.bike.limit("A", at_once=3)
     world.bike.pause_queue("B")
     before = [shard.quotas.read_all() for shard in world.shards]
-    divide_missed(world.shards)
+    divide_missed(world.shards, [])
     world.now += 3
     for shard in world.shards:
         world.dispatch(shard)
