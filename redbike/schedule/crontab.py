@@ -186,7 +186,7 @@ def _parse_item(item: str, field: Field) -> Iterable[int]:
     low = _parse_value(found["low"], item, field)
     high = _parse_value(found["high"], item, field) if found["high"] else field.top if found["step"] else low
     size = field.top - field.low + 1
-    last = high if high >= low else high + size
+    last = high if high >= low else high + size * (2 if high + size < low else 1)
     return (field.low + (value - field.low) % size for value in range(low, last + 1, step))
 
 
