@@ -284,6 +284,26 @@ def test_what_leaves_a_group_may_wait_for_it(client, prefix, shards):
     bike.set("report", "GROUP:g")
     wanted = [("one", "AFTER:report", {"group_of": "h"})]
     assert [list(bike.sync(wanted, dry_run=is_dry).changed) for is_dry in (True, False)] == [["one"]] * 2
+    bike.set("other", "GROUP:i", group_of="j")
+    swapped = [("other", "GROUP:j", {"group_of": "i"})]
+    assert [list(bike.sync(swapped, dry_run=is_dry).changed) for is_dry in (True, False)] == [["other"]] * 2
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_what_is_refused_stays_in_its_group_for_the_others(client, prefix, shards):
+    bike = Redbike(One(), prefix, client, shards=shards)
+    bike.set("one", "GROUP:h", group_of="g")
+    others = [f"other{number}" for number in range(4)]
+    wanted = [("one", "AFTER:one", {"group_of": "i"}), *((each, "GROUP:g", {"group_of": "h"}) for each in others)]
+    assert [sorted(bike.sync(wanted, dry_run=is_dry).bad) for is_dry in (True, False)] == [["one", *others]] * 2
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_a_preview_counts_the_parents_that_a_row_leaves_no_more(client, prefix, shards):
+    bike = Redbike(One(), prefix, client, shards=shards)
+    bike.set("a", "AFTER:b", group_of="g")
+    wanted = [("a", HOURLY, {"group_of": "h"}), ("b", "GROUP:g", {})]
+    assert [bike.sync(wanted, dry_run=is_dry).bad for is_dry in (True, False)] == [{}] * 2
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ local function find_cycle(job, given)
       local is_new = not visited[parent]
       visited[parent] = true
       if is_new and parent:sub(1, 1) == MARK then
-        local found = descend(below, parent, {})
+        local found = descend(below, parent, {[job] = true})
         if found then return path .. '\n' .. found .. '\n' .. job end
       end
       local record = is_new and follows.record_of(parent)

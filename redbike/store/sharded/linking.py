@@ -33,8 +33,12 @@ def link(shards: Shards, jobs: Sequence[JobToSet], *more: Any) -> Iterator[tuple
     """
     shards.note()
     # As in one shard: what is set before no longer counts for what is set after it.
-    refused = _find_cycles(shards, sorted(jobs, key=closes_group), {})
-    strange = {each.job.jobid for each in refused}
+    refused, strange, going_on = list[Refused](), set[str](), sorted(jobs, key=closes_group)
+    # One that is refused stays in the group and behind the parents that it has, so others may be in a cycle with it.
+    while found := _find_cycles(shards, going_on, {}):
+        refused += found
+        strange |= {each.job.jobid for each in found}
+        going_on = [job for job in going_on if job.jobid not in strange]
     own = [place(shards, job) for job in jobs if job.jobid not in strange]
     wanted, began = _list_subscriptions(shards, own), time.monotonic()
     _subscribe(shards, wanted)
@@ -126,6 +130,7 @@ def _read_below(shards: Shards, jobids: Sequence[str], joining: Mapping[str, str
 
     A job that is `joining` a group, or "" for none, leaves the one that it is in.
     """
+    set_before = frozenset(known)
     generation = [*jobids, *(MARK + name for jobid in jobids if (name := joining.get(jobid)))]
     visited = set(generation)
     for _ in range(MOST_CYCLE):
@@ -136,7 +141,8 @@ def _read_below(shards: Shards, jobids: Sequence[str], joining: Mapping[str, str
             for name in names:
                 if is_group(name) and jobid in joining:
                     continue
-                known.setdefault(name, []).append(jobid)
+                if is_group(name) or name not in set_before:
+                    known.setdefault(name, []).append(jobid)
                 if name not in visited:
                     below[name] = None
         visited |= below.keys()
