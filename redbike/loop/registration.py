@@ -93,6 +93,7 @@ class Presence:
         self._registered_at = self._seen_at = float("-inf")  # when that was last, by the monotonic clock
         self._complaint = ""
         self._over = False
+        self._is_forgotten = False  # until a reply has come to its new registration
         self._changed = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -209,15 +210,16 @@ class Presence:
         try:
             # The server may have forgotten it just when it has something new to say. One that stops need not know.
             is_asked = self._is_current() or (self._since and not self._loop.stopping.is_set())
-            is_known = not is_asked or self._renew()
-            if not (is_known and self._is_current()):
+            self._is_forgotten |= bool(is_asked) and not self._renew()
+            if self._is_forgotten or not self._is_current():
                 entry = self.format_entry()
                 # One that stops takes no job any more: another may have its functions in other queues already.
                 naming = None if self._loop.stopping.is_set() else self._describe_naming()
                 self._since = workers.register(self.owner, entry, self._since, naming)
                 self._entry, self._registered_at = entry, asked
-                if not is_known:
+                if self._is_forgotten:
                     self.when_forgotten()
+                    self._is_forgotten = False
         except Unreachable:
             raise
         except OtherProtocol as error:

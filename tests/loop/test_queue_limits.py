@@ -9,8 +9,10 @@ from redbike import BadConfig, Jobs, Limit, Redbike, current_run
 from redbike.config.settings import Settings
 from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.errors import Unreachable
 from redbike.loop.queues import apply_limits
 from redbike.store.queue_limits import QueueLimits
+from redbike.store.workers import Workers
 from redbike.worker.worker import Worker
 from tests.loops import beside
 from tests.verbs import Quiet, set_job
@@ -83,6 +85,27 @@ def test_the_limits_of_a_worker_class_are_set_again_when_the_server_has_lost_its
         bike.limit(QUEUE, at_once=5)
         wait_until(bike.workers)
         assert [each.at_once for each in bike.queue_limits()] == [5], "an operator was first"
+
+
+def test_limits_are_set_again_if_the_reply_to_the_new_registration_is_lost(prefix, client, monkeypatch):
+    monkeypatch.setattr("redbike.loop.registration.INTERVAL", 0.6)
+    monkeypatch.setattr("redbike.loop.registration.RETRY", 0.1)
+    register, lost = Workers.register, []
+
+    def lose_reply(self, *given):
+        found = register(self, *given)
+        if lost:
+            raise lost.pop()
+        return found
+
+    monkeypatch.setattr(Workers, "register", lose_reply)
+    handler = Limited({QUEUE: Limit(at_once=3)})
+    with Redbike(handler, prefix, client) as bike, beside(bike.store, bike.work):
+        wait_until(bike.workers)
+        lost.append(Unreachable("the reply is lost"))
+        client.flushall()
+        wait_until(lambda: [each.at_once for each in bike.queue_limits()] == [3])
+        assert not lost
 
 
 def test_a_worker_works_the_queues_for_its_host(store, caplog):
