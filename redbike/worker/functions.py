@@ -209,7 +209,7 @@ class Jobs:
         return max(longest, default) if lacks else longest
 
     def limits(self) -> Mapping[str, Limit]:
-        """Return the limits of queues, none if they are to stay as they are."""
+        """Return the limits of queues, or `KEEP_LIMITS` if the argument is None."""
         return KEEP_LIMITS if self._limits is None else self._limits
 
     def settings_for(self, run: Run, settings: Settings) -> Settings:
