@@ -182,17 +182,17 @@ class Queues:
         return float(seconds)
 
 
-def apply_limits(store: Store, worker: Any, names: Collection[str], for_host: Iterable[str] = ()) -> None:
+def apply_limits(store: Store, worker: Any, names: Collection[str], for_host: Iterable[str] = ()) -> bool:
     """Set the limits of the queues `names`, as ``limits()`` of `worker` says, unless an operator has set others.
 
-    It works those that are `for_host`, too.
+    Return whether it says anything of limits. It works those that are `for_host`, too.
 
     If it says nothing of limits, those stay that other worker classes of these queues have set. Log those of other
     queues. Raise `BadConfig` if ``limits()`` fails or returns anything but limits.
     """
     given = read_limits(worker)
     if given is None:
-        return
+        return False
     wanted = _find_queues(store, worker, given)
     kept = {limits.queue for limits in store.queue_limits.list_all()}
     worked = {*names, *for_host}
@@ -202,6 +202,7 @@ def apply_limits(store: Store, worker: Any, names: Collection[str], for_host: It
     for name in wanted:
         if name not in worked:
             log.warning("limits() names the queue %r, which this worker does not work: %s", name, ", ".join(names))
+    return True
 
 
 def _find_queues(store: Store, worker: Any, limits: Mapping[str, Limit]) -> dict[str, Limit]:

@@ -9,7 +9,6 @@ With a concurrency of more than one, a pool does that instead (see `pool`).
 """
 
 import logging
-import threading
 import time
 from asyncio import AbstractEventLoop
 from functools import partial
@@ -17,13 +16,12 @@ from typing import Any
 
 from redbike.config.settings import Settings
 from redbike.connection.check import describe_address
-from redbike.errors import RedbikeError, ServerError, Unreachable
 from redbike.loop.alerts.alerting import Alerting
 from redbike.loop.host_queues import HostQueues
 from redbike.loop.loop import Loop
 from redbike.loop.naming import describe_commands, describe_naming, list_taken
 from redbike.loop.pings import Pings
-from redbike.loop.queues import Queues, apply_limits
+from redbike.loop.queues import Queues
 from redbike.loop.registration import Presence, shorten, sum_others
 from redbike.loop.worker_class import WorkerClass
 from redbike.process import leaving
@@ -39,6 +37,7 @@ from redbike.worker.batch import LONG_ENOUGH, Batch, BatchRunner, Pace
 from redbike.worker.ends import Ends
 from redbike.worker.heartbeat import Heartbeat, Heartbeats
 from redbike.worker.leaving import Leaving, Left, hand_back
+from redbike.worker.limits import LimitSetter
 from redbike.worker.missing_commands import MissingCommands
 from redbike.worker.notify import Notifier
 from redbike.worker.pool import Pool
@@ -48,8 +47,6 @@ from redbike.worker.sharded_source import ShardedSource
 from redbike.worker.source import Source
 
 log = logging.getLogger("redbike.worker")
-
-LIMITS_RETRY = 1.0  # seconds after which limits are set again while a shard is away
 
 
 class Worker:
@@ -87,7 +84,8 @@ class Worker:
         self.heartbeat = self._open_heartbeat()
         told = self._describe, partial(describe_naming, worker)
         self.presence = Presence(self.loop, "worker", settings, self.notifier, *told)
-        self.presence.when_forgotten = self._begin_limits
+        self.limits = LimitSetter(store, worker, self.queues, self.loop)
+        self.presence.when_forgotten = self.limits.begin
         self.source = self._open_source()
         self.source.when_idle = lambda: leaving.uncover(self.heartbeat.list_runs)
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.heartbeat)
@@ -115,7 +113,7 @@ class Worker:
         try:
             next(self.queues.polls())
             self._introduce()
-            self._apply_limits()
+            self.limits.apply()
             with self.loop.handle_signals():
                 # First: startup() may never end.
                 self.leaving.start()
@@ -129,38 +127,6 @@ class Worker:
             # After an error too: a program may go on, and work again.
             self.close()
         self.leaving.replace_if_wanted()
-
-    def _apply_limits(self) -> None:
-        """See that the limits of the worker class count; those that are stored count while a shard is away."""
-        if len(self.store.shards) == 1:
-            self.loop.retry_until_up(lambda _: self._set_limits())
-            return
-        try:
-            self._set_limits()
-        except Unreachable as error:
-            log.warning("the limits of this worker class do not apply yet: %s", error)
-            self._begin_limits()
-
-    def _begin_limits(self) -> None:
-        if getattr(self.worker, "limits", None) is not None:
-            threading.Thread(target=self._retry_limits, name="redbike-limits", daemon=True).start()
-
-    def _set_limits(self) -> None:
-        apply_limits(self.store, self.worker, self.queues.names(), self.queues.list_for_host())
-
-    def _retry_limits(self) -> None:
-        """Set the limits as soon as all shards answer."""
-        while not self.loop.stopping.is_set():
-            try:
-                self._set_limits()
-            except ServerError:  # or others set limits at the same time
-                self.loop.stopping.wait(LIMITS_RETRY)
-                continue
-            except RedbikeError as error:
-                log.error("the limits of this worker class do not apply: %s", error)
-            else:
-                log.warning("the limits of this worker class apply now")
-            return
 
     def _loop_until_halted(self) -> None:
         with self.presence:

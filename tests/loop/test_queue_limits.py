@@ -1,6 +1,7 @@
 """Loops beside limits: pauses that end, rates that allow the next job, limits that a worker class names."""
 
 import re
+import threading
 from copy import deepcopy
 
 import pytest
@@ -43,6 +44,17 @@ class Clocked(Quiet):
 
 def count_scripts(client):
     return client.info("commandstats")["cmdstat_evalsha"]["calls"]
+
+
+def begin_limits(store, handler):
+    """Do what a worker does that the server has forgotten; return a function that does it again."""
+    begin = Worker(store, handler, Settings()).presence.when_forgotten
+    begin()
+    return begin
+
+
+def list_threads():
+    return [each for each in threading.enumerate() if each.name == "redbike-limits"]
 
 
 @pytest.mark.parametrize("name", [QUEUE, ""])
@@ -106,6 +118,35 @@ def test_limits_are_set_again_if_the_reply_to_the_new_registration_is_lost(prefi
         client.flushall()
         wait_until(lambda: [each.at_once for each in bike.queue_limits()] == [3])
         assert not lost
+
+
+def test_a_class_that_names_no_limits_logs_nothing_of_them(store, caplog):
+    for handler, messages in ((Jobs(), []), (Limited({}), ["the limits of this worker class apply now"])):
+        begin_limits(store, handler)
+        wait_until(lambda: not list_threads())
+        assert caplog.messages == messages
+
+
+def test_one_thread_sets_limits_and_sets_them_once_more_for_a_loss_meanwhile(store, monkeypatch):
+    begun, goes_on, done = [], threading.Event(), []
+
+    def apply_slowly(*given):
+        begun.append(given)
+        assert goes_on.wait(60)
+        done.append(given)
+        return True
+
+    monkeypatch.setattr("redbike.worker.limits.apply_limits", apply_slowly)
+    begin = begin_limits(store, Limited({}))
+    wait_until(lambda: begun)
+    for _ in range(3):
+        begin()
+    assert len(list_threads()) == 1
+    goes_on.set()
+    wait_until(lambda: not list_threads())
+    assert len(done) == 2
+    begin()
+    wait_until(lambda: len(done) == 3)
 
 
 def test_a_worker_works_the_queues_for_its_host(store, caplog):

@@ -223,7 +223,7 @@ class Limited(Doing):
 
 
 def test_limits_of_a_worker_class_apply_once_a_shard_answers_that_was_away(nodes, store, jobids, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.worker.worker.LIMITS_RETRY", 0.05)
+    monkeypatch.setattr("redbike.worker.limits.LIMITS_RETRY", 0.05)
     worker = Worker(store, Limited(), Settings())
     nodes[1].kill()
     with beside(store, worker.work):
