@@ -3,6 +3,7 @@
 Slow and simple on purpose, and without a line of the package or of the libraries that it is compared with.
 """
 
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -177,10 +178,17 @@ def shows(local: datetime, rule: Rule) -> bool:
 
 
 def expanded(local: datetime, rule: Rule) -> Iterator[float]:
-    """The instants in a period: what is shorter than it is set on the clock that it begins with."""
+    """The instants in a period: what is shorter than it is set on the clock that it begins with.
+
+    Of a time that the clock shows twice, that is the one with the offset of the beginning.
+    """
     minutes = (rule.parts.get("BYMINUTE") or [rule.start.minute]) if rule.freq == "HOURLY" else [local.minute]
     seconds = (rule.parts.get("BYSECOND") or [rule.start.second]) if rule.freq != "SECONDLY" else [local.second]
-    return (local.replace(minute=minute, second=second).timestamp() for minute in minutes for second in seconds)
+    for minute, second in itertools.product(minutes, seconds):
+        first, again = (local.replace(minute=minute, second=second, fold=fold) for fold in (0, 1))
+        # In a gap, the offset of the first is the lower one.
+        is_again = first.utcoffset() > again.utcoffset() == local.utcoffset()
+        yield (again if is_again else first).timestamp()
 
 
 def occurrences(rule: Rule, size: int) -> list[float]:

@@ -85,7 +85,9 @@ def test_it_agrees_with_brute_force():
 
 @pytest.mark.parametrize("name", ZONES)
 def test_it_agrees_with_brute_force_wherever_clocks_change(name):
-    assert [wrong for middle in compare.changes(name)[:2] if (wrong := compare.rules_differ(name, middle))] == []
+    # And where one block of a zone's segments ends and another begins.
+    middles = [*compare.changes(name)[:2], 425 << 22]
+    assert [wrong for middle in middles if (wrong := compare.rules_differ(name, middle))] == []
 
 
 @pytest.mark.parametrize("positions", ["", ";BYSETPOS=1,2,3,4,5,6,7"])
@@ -251,13 +253,19 @@ def test_an_old_start_costs_no_more_than_a_new_one(start):
         ("FREQ=MINUTELY;BYDAY=SU;BYHOUR=2", "Europe/Berlin"),
         ("FREQ=SECONDLY;INTERVAL=40;BYMINUTE=7", "Australia/Lord_Howe"),
         ("FREQ=HOURLY", "Europe/Berlin"),
+        # The first period counts in part; later ones are added up in days and years.
+        ("FREQ=HOURLY;BYMINUTE=0,20,40", "Europe/Berlin"),
+        ("FREQ=HOURLY;BYHOUR=0,1", "UTC"),
+        ("FREQ=SECONDLY;BYHOUR=23;BYMINUTE=59", "UTC"),
+        ("FREQ=SECONDLY;BYHOUR=23;BYMINUTE=58,59;BYSECOND=0,1", "UTC"),
         # Times of the first day that are before DTSTART do not count.
         ("FREQ=MONTHLY;BYHOUR=0;BYMINUTE=14,15;BYSECOND=0,59", "UTC"),
         ("FREQ=MONTHLY;BYMONTHDAY=1,-1;BYHOUR=0;BYMINUTE=14,15;BYSECOND=0,59;BYSETPOS=1,2,3", "UTC"),
     ],
 )
-def test_count_is_exact(rule, zone):
-    start = f"DTSTART;TZID={zone}:20130101T001500\nRRULE:{rule}"
+@pytest.mark.parametrize("opening", ["001500", "000000"])
+def test_count_is_exact(rule, zone, opening):
+    start = f"DTSTART;TZID={zone}:20130101T{opening}\nRRULE:{rule}"
     everyone = runs(start, 0, 900)
     for count in (1, 2, 7, 40, 333, 900):
         limited = parse(f"{start};COUNT={count}")

@@ -1,6 +1,6 @@
 """Evaluate rules of HOURLY, MINUTELY and SECONDLY, whose periods are elapsed time; see `recurrence` for the method."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.bits import find_lowest, find_nth, make_mask, make_span
@@ -157,10 +157,18 @@ class SubdailyEvaluator(Evaluator):
         rest = self._seconds >> second
         return wall if rest & 1 else wall + (find_lowest(rest) if rest else 60 - second)
 
-    def _expand(self, at: int, segment: Segment) -> Iterator[int]:
-        """Yield the occurrences of the matching period at `at`, in order."""
-        begin, end, offset, reached = segment
+    def _expand(self, at: int, segment: Segment) -> Iterable[int]:
+        """Return the occurrences of the matching period at `at`, in order."""
+        begin, end, offset, _ = segment
         opening = at - (at + offset) % self._base
+        if begin <= opening and opening + self._base <= end:
+            return (opening + seconds for seconds in self._offsets)
+        # A time in a gap may become later than times after the gap.
+        return sorted(self._convert(opening, segment))
+
+    def _convert(self, opening: int, segment: Segment) -> Iterator[int]:
+        """Yield the occurrences of a period of which a part may be in other segments, in the order of local times."""
+        begin, end, offset, reached = segment
         for seconds in self._offsets:
             due = opening + seconds
             if begin <= due < end or self._zone(due)[2] == offset:
