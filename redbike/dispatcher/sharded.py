@@ -48,7 +48,7 @@ class BetweenShards:
         self._asked.put(self._catch_up)
 
     def hear_of_loss(self, prefix: str) -> None:
-        """Have the number of shards noted again soon, and that shard told what it misses: its server has lost data."""
+        """Have the number of shards noted again soon, as that shard has lost data; and have it told what it misses."""
         self._asked.put(partial(self._agreement.note, is_gone=True))
         self._asked.put(partial(self._catch_up, [prefix]))
 

@@ -138,7 +138,7 @@ class QueueLimiter(Part):
         return bool(self._namespace.run("reserve", [name], run=f"{tag} {jobid}", seconds=seconds)[0] == "ok")
 
     def _list_flying(self) -> list[str]:
-        # By commands for which a dispatcher has the right, too.
+        # A dispatcher may send these commands, too.
         keys, found = self._namespace.keys, list[str]()
         for page in split(self._namespace.ask("zrange", keys.leases, 0, -1), PAGE):
             batches = self._namespace.ask("hmget", keys.batches, page)

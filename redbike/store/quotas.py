@@ -1,5 +1,6 @@
 """The part that one shard has of the limits of a queue, see ``lua/quota.lua``. `store.sharded.quotas` divides them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,5 +110,13 @@ def _read_held(found: Any) -> Held:
     epoch, count, flying, waiting = (int(numbers.get(key, 0)) for key in ("epoch", "count", "flying", "waiting"))
     first, tokens = (float(numbers.get(key, 0.0)) for key in ("first", "tokens"))
     moving, parts = bool(found.get("moving")), str(found.get("parts", ""))
-    divided = int(numbers.get("divided", epoch - moving))
-    return Held(epoch, moving, whole, parts, divided, count, flying, waiting, first, tokens)
+    return Held(epoch, moving, whole, parts, read_division(found), count, flying, waiting, first, tokens)
+
+
+def read_division(found: Mapping[str, Any]) -> int:
+    """Return the number of the division from which the limits in a record are; 0 for none.
+
+    A record of an older version has only the number with which it was held last, also if no part was given then.
+    """
+    epoch, divided = (int(found[key]) if is_number(found.get(key)) else None for key in ("epoch", "divided"))
+    return divided if divided is not None else (epoch or 0) - bool(found.get("moving"))

@@ -263,7 +263,7 @@ def _change_besides(plans: list[_Plan], store: Store, noted: Store, settings: Se
 
 
 def _count_joining(plans: list[_Plan], stored: dict[str, StoredRow], group: str | None) -> int:
-    """Return how many jobs would become rows of a group."""
+    """Return how many jobs would become rows of a group, which a dry run has not made them."""
     known = (stored[plan.change.jobid].membership for plan in plans if plan.request)
     return sum(Membership.parse(each).group != group for each in known)
 

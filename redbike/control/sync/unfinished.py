@@ -35,7 +35,7 @@ def list_gone(store: Store, group: str, seen: SeenIds) -> Iterator[tuple[int, li
 def check_gone(store: Store, group: str, seen: SeenIds, joining: int, now: float) -> None:
     """Raise `TooManyPruned` if so many rows of `group` were not seen that the source is likely not whole.
 
-    `joining` jobs would become rows of it before. What stays in any case does not count.
+    In a dry run, `joining` more jobs would be its rows by now. What stays in any case does not count.
     """
     gone, total, staying = 0, joining, 0
     for number, jobids in list_gone(store, group, seen):
@@ -43,7 +43,8 @@ def check_gone(store: Store, group: str, seen: SeenIds, joining: int, now: float
     if is_too_many(gone, total):
         for _, jobids in list_gone(store, group, seen):
             staying += len(find_unfinished(store, dict(zip(jobids, store.rows.read(jobids), strict=True)), now))
-    if is_too_many(gone - staying, total - staying):
+        gone, total = gone - staying, total - staying
+    if is_too_many(gone, total):
         raise TooManyPruned(
             f"no job is removed: {gone} of the {total} jobs of the group {group!r} have no row here;"
             " --prune-all (prune_all=True) removes them anyway"
@@ -51,7 +52,10 @@ def check_gone(store: Store, group: str, seen: SeenIds, joining: int, now: float
 
 
 def find_unfinished(store: Store, rows: Mapping[str, StoredRow], now: float) -> list[str]:
-    """Return those of some jobs whose last occurrence has come due, but has not ended; on some host, if on each."""
+    """Return those of some jobs whose last occurrence has come due, but has not ended.
+
+    That of a job for every host has not ended if it has not ended on some host.
+    """
     over = [jobid for jobid, row in rows.items() if _is_over(jobid, row, now)]
     own = {jobid: find_own(store, jobid) if is_base(jobid) else [jobid] for jobid in over}
     jobids = [each for found in own.values() for each in found]

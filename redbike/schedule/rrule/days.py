@@ -58,7 +58,7 @@ class Days:
         return mask & make_span(0, high - low)
 
     def find_period(self, day: int) -> tuple[int, int]:
-        """Return the first day of the week, month or year of `day`, and the first day after it."""
+        """Return the first day of the week, month or year of `day`, and the first day after that period."""
         moment = date.fromordinal(day + EPOCH_DAY)
         if self._rule.freq == WEEKLY:
             first = day - (moment.weekday() - self._rule.wkst) % 7

@@ -70,7 +70,7 @@ local function make_limiter(always)  -- nil if no queue has limits, unless it is
     limiter.spend(home, -number)
   end
 
-  function limiter.end_unbegun(home)  -- a run: the rate of its queue lets another one through
+  function limiter.end_unbegun(home)  -- ends a run that has not begun: another may be taken instead
     limiter.give_back(home, 1)
     if call('LLEN', home.list) > 0 then limiter.wake(home) end
   end

@@ -10,7 +10,7 @@ from redbike.store.enums import Skip
 from redbike.store.journal import TEXTS
 from redbike.store.moving.copying import make_key
 from redbike.store.namespace import PAGE, Namespace, split
-from redbike.store.quotas import Quotas
+from redbike.store.quotas import Quotas, read_division
 from redbike.store.records import COUNT, decode, encode
 from redbike.store.sharded.dividing import share_out
 from redbike.store.tally import HOUR, MINUTE, format_recent, parse_recent
@@ -103,7 +103,7 @@ def _join(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _find_whole(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the numbers over all shards, as the last division has them; a damaged one is none."""
     known = [
-        (_find_division(limits), not limits.get("moving"), number)
+        (read_division(limits), not limits.get("moving"), number)
         for number, limits in enumerate(found)
         if _read_numbers(limits)
     ]
@@ -120,15 +120,6 @@ def _read_numbers(limits: Mapping[str, Any]) -> dict[str, Any]:
 
 def _find_epoch(found: Sequence[Mapping[str, Any]]) -> int:
     return max((int(limits["epoch"]) for limits in found if is_number(limits.get("epoch"))), default=0)
-
-
-def _find_division(limits: Mapping[str, Any]) -> int:
-    """Return the number of the division from which its limits are: `redbike.store.quotas` says the same."""
-    return (
-        int(limits["divided"])
-        if is_number(limits.get("divided"))
-        else _find_epoch([limits]) - bool(limits.get("moving"))
-    )
 
 
 def _read_time(text: str) -> float:

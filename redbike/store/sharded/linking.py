@@ -128,7 +128,7 @@ def _read_above(shards: Shards, jobids: Iterable[str], known: dict[str, list[str
 def _read_below(shards: Shards, jobids: Sequence[str], joining: Mapping[str, str], known: dict[str, list[str]]) -> None:
     """Add to `known` parents the jobs of groups, as far as they are below these jobs, and what is between.
 
-    A job that is `joining` a group, or "" for none, leaves the one that it is in.
+    A job that is `joining` a group, or "" for none, counts as out of the one that it is in.
     """
     set_before = frozenset(known)
     generation = [*jobids, *(MARK + name for jobid in jobids if (name := joining.get(jobid)))]
