@@ -121,7 +121,7 @@ def rules_differ(zone: str, middle: int) -> str:
     start = datetime.fromtimestamp(middle - 86400, ZoneInfo(zone)).replace(tzinfo=None, second=0)
     near = datetime.fromtimestamp(middle - 4 * 3600, ZoneInfo(zone)).replace(tzinfo=None, minute=0, second=0)
     rules = [oracle.Rule("HOURLY", start, zone), oracle.Rule("MINUTELY", start, zone, interval=15)]
-    rules.append(oracle.Rule("HOURLY", near, zone, parts={"BYMINUTE": [0, 1, 20, 35, 59]}))
+    rules.append(oracle.Rule("HOURLY", near, zone, parts={"BYMINUTE": [0, 1, 20, 35, 45, 59]}))
     rules += [
         oracle.Rule("DAILY", start.replace(hour=hour, minute=minute), zone) for hour in range(4) for minute in (0, 30)
     ]
