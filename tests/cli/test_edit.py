@@ -263,7 +263,7 @@ def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(desk, bike,
 
 def start_blackout(bike, delay=1):
     start = datetime.fromtimestamp(time.time() + delay, UTC)
-    bike.pause("own:A", every=f"DTSTART:{start:%Y%m%dT%H%M%SZ}\\nRRULE:FREQ=DAILY;COUNT=1", lasting="1h")
+    bike.pause("own:A", every=f"DTSTART:{start:%Y%m%dT%H%M%SZ}\\nRRULE:FREQ=DAILY;COUNT=2", lasting="1h")
 
 
 def is_paused(bike, until=0.0):
