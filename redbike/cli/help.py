@@ -60,7 +60,7 @@ redbike import crontab --out=jobs  Import your own crontab.
 redbike import crontab --system /etc/crontab --out=system  Import one whose lines name users.
 redbike import ics team.ics --out=team.csv  A job for each event, in a file that load reads.
 redbike import ics - --queue=A --tz=Europe/Berlin < team.ics  All-day events begin at midnight in Berlin.
-redbike dispatch  Use the worker class that the config file names.
+redbike dispatch  Run a dispatcher, with the worker class of the config file if it names one.
 redbike work 'app:Worker("A:B")'  Class Worker in app.py takes jobs from the queues of A and B.
 redbike work 'app:Worker("A:B")' --concurrency=10 --processes=2  Run up to 20 jobs at once.
 redbike up 'app:Worker("A:B")' --schedules=jobs.csv  Run all that one machine needs.
@@ -156,15 +156,26 @@ def explain(usage: Usage, command: str) -> str:
     """Return the help for `command`, as wide as the terminal permits."""
     width = _measure(sys.stdout)
     options = [usage.options[name] for name in usage.get_options(command)]
-    words = _find_words(usage, " ".join([usage.lines[command], *(option.spelling for option in options)]))
+    rows = [(option.spelling, _choose_text(command, option.text)) for option in options]
+    words = _find_words(usage, " ".join([usage.lines[command], *(spelling for spelling, _ in rows)]))
     sections = [
         _fold(usage.summaries[command], width, "", ""),
         show_usage(usage, [command], sys.stdout),
-        ["Options:", *_align([(option.spelling, option.text) for option in options], width)] if options else [],
+        ["Options:", *_align(rows, width)] if rows else [],
         ["Words:", *_align([(word, usage.words[word]) for word in words], width)] if words else [],
         ["Examples:", *_show_examples(command, width)],
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+def _choose_text(command: str, text: str) -> str:
+    """Return what an option does with `command`: its own part of `text`, if there is one, such as "With a and b: …"."""
+    first, *others = re.split(r"(?:^|(?<=[.\]]) )With (?=[a-z ,]+: )", text)
+    for part in others:
+        commands, does = part.split(": ", 1)
+        if command in re.findall(r"\w+", commands):
+            return does[0].upper() + does[1:]
+    return first
 
 
 def show_usage(usage: Usage, commands: list[str], stream: TextIO) -> list[str]:

@@ -89,10 +89,11 @@ Commands:
   edit       Edit jobs in $VISUAL or $EDITOR, as the rows that schedules --full prints. It shows what would change,
              and asks. If you delete a row, it unsets the job.
   import     Import a crontab or a calendar. import crontab writes schedules.csv, commands.ini and .redbike.conf, which
-             run your crontab as cron did. FILE is another crontab; - is standard input. DECIDE: marks what a person
-             must decide. import ics prints a row for load for each event, with its rule, zone and exceptions.
-  dispatch   Move due jobs to their queues, until it is halted.
-  work       Run the jobs in the queues, until it is halted.
+             run your crontab, or the one in FILE, as cron did. In these files, lines with DECIDE: need a decision from
+             you. import ics prints one row per event, with its rule, zone and exceptions, as load reads them. For both,
+             - is standard input.
+  dispatch   Run a dispatcher: it moves due jobs to their queues until you stop it.
+  work       Run a worker: it runs the jobs in the queues until you stop it.
   up         Run a dispatcher and workers in one foreground command; Ctrl-C stops them all.
   statuses   Print the last event of every job, as CSV: jobid,event,timestamp.
   schedules  Print the schedule of every job, as CSV that load reads: jobid,schedule. With --full, also print options,
@@ -138,8 +139,8 @@ Commands:
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
   cancel     Drop the waiting or running occurrence of each job. Its schedule goes on, and nothing counts as failed. If
              a job has a backfill, the first cancel ends only that.
-  backfill   Run past occurrences of a job, and the jobs that follow each, beside its schedule. The oldest comes
-             first, and those that have succeeded are left out. show says how far the backfill is, and cancel ends it.
+  backfill   Run past occurrences of a job, the oldest first, except those that have succeeded. The jobs that follow
+             it run after each. Its schedule goes on meanwhile. show says how far the backfill is, and cancel ends it.
   pause      Hold jobs, a queue, or everything, until somebody resumes them. Runs in flight complete. With --every and
              --for, it pauses them for that long at each time of a schedule: a blackout.
   resume     Let paused jobs, a queue, or everything go on. The setting catchup decides which missed occurrences run.
@@ -148,11 +149,11 @@ Commands:
   check      Check the config, the worker class, the server and all stored jobs. It changes nothing, and exits 1 for a
              problem.
   fsck       Check that every job is in exactly one place. It prints each job that is not, and then exits 1. With
-             --repair, it repairs them, and exits 1 only if it cannot repair all. It also reports that the server went
-             back in time, until somebody runs redbike acknowledge.
+             --repair, it repairs them, and exits 1 only if it cannot repair all. If the server has lost writes, it
+             reports that until somebody runs redbike acknowledge.
   acknowledge  Print each time that the server went back, as at a failover that lost writes. After that, health and
              fsck no longer report it.
-  control    Send HALT: every dispatcher and worker that runs now stops after its current job.
+  control    Send HALT to all that run now: dispatchers stop, and workers stop after their current jobs.
   server     Start, stop, or describe the embedded server in .redbike/ of the current folder.
   completion  Print a script with which a shell completes command lines. The script runs completion words to list what
              may follow.
@@ -162,7 +163,7 @@ Options:
   -c --config=<CONF>       The config file [default is .redbike.conf, if it exists].
   --url=<URL>              The server: redis://, unix://, redis+sentinel://, redis+cluster:// or embedded:; with TLS:
                            rediss://, rediss+sentinel://, redis+clusters://
-  -a --after=<TIMESTAMP>   Count only occurrences after this time.
+  -a --after=<TIMESTAMP>   Leave out occurrences up to this time.
   --tz=<ZONE>              The time zone of times that name none, such as Europe/Berlin.
   --data=<JSON>            The data for its worker, any JSON value.
   --timeout=<DURATION>     How long a run may take.
@@ -201,8 +202,9 @@ Options:
                            years.
   -s --schedules=<CSV>     A file with rows of JOBID,SCHEDULE, which are set first.
   --count=<N>              How many runs to print [default is 5].
-  --format=<FORMAT>        csv, json or table [default is table on a terminal, else csv]. Without it, failures writes
-                           one JSON object a line if not to a terminal, and show always writes a page for people.
+  --format=<FORMAT>        The format: csv, json or table [default is table on a terminal, else csv]. With failures: the
+                           format: csv, json or table [default is table on a terminal, else one JSON object a line].
+                           With show: the format: csv, json or table [default is a page for people].
   --follow                 Print the output until the run ends.
   --run=<N>                Which run, counted from the newest [default is 1].
   --at=<TIMESTAMP>         A past time, such as when the job should have run.
@@ -230,9 +232,9 @@ Options:
   --late                   Only jobs that have not begun or ended within the time that their options give.
   --never-ran              Only jobs without a known run; see --history.
   --planned                Only jobs that have a next run.
-  --failed                 With jobs: those that have failed for good, or whose last run failed. With runs and output:
-                           runs that went wrong. With run: all jobs that have failed for good.
-  --since=<TIMESTAMP>      Only runs that started then or later. With log: changes that were made then or later.
+  --failed                 Only runs that went wrong. With jobs: only those that have failed for good, or whose last run
+                           failed. With run: all jobs that have failed for good.
+  --since=<TIMESTAMP>      Only runs that started then or later. With log: only changes that were made then or later.
   --who=<NAME>             Only changes by users whose name contains this, such as amy or web1.
   --hours=<N>              How far to look ahead, up to 168 [default is 24].
   --limit=<N>              The most rows to print [default is 100 for runs, and for jobs on a terminal]. With tail:
@@ -248,20 +250,20 @@ Options:
   --all                    Everything: while it is paused, no job is enqueued and none is taken. With help: all
                            commands and options.
   --until=<TIME>           When the pause ends by itself.
-  --every=<SCHEDULE>       The schedule by which a blackout begins, for the jobs that match now. With resume, it takes
-                           no value.
+  --every=<SCHEDULE>       The schedule by which a blackout begins, for the jobs that match now. With resume:
+                           end the blackout for good; without a value.
   --for=<DURATION>         How long each blackout lasts.
   --reason=<TEXT>          The reason, for people who look at the pause.
   --at-once=<N>            How many jobs of the queue may run at once; none removes the limit. With backfill: how many
-                           of its occurrences, 1 to 1000.
+                           of its occurrences may run at once, 1 to 1000.
   --rate=<RATE>            How many jobs may begin in a time: 100/m, 5/s, 1/h; none removes the limit.
   --from=<TIMESTAMP>       The due time of the first occurrence to run.
   --to=<TIMESTAMP>         The due time of the last occurrence to run; a future time means now. With shards move: the
                            number of shards, 1 to 64. The old number takes back a move that was interrupted early.
   --again                  Also run occurrences that have succeeded.
   --alone                  Do not run the jobs that follow it.
-  --dry-run                Change nothing; only print the jobs that match. With load, print what would change; with
-                           backfill, the runs.
+  --dry-run                Change nothing; only print the jobs that match. With load: change nothing;
+                           only print what would change. With backfill: begin nothing; only print the runs.
   --wait                   Print how each run ends, and exit 1 unless all succeed. Ctrl-C ends only the waiting.
   --prune                  Unset jobs that an earlier load of this file has set, and that the file no longer has.
   --prune-all              As --prune, even if that unsets all jobs of the file, or more than five that are over a

@@ -91,6 +91,24 @@ def test_help_explains_each_command_with_its_options_and_examples(capsys):
         for example, meaning in examples:
             assert f"\n  {example}\n      {meaning}\n" in shown
         assert max(map(len, shown.splitlines())) <= 100
+        assert not re.search(r"\bWith [a-z ,]+: ", " ".join(shown.split()))  # what the option means for others
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("help", "--all All commands and options."),
+        ("pause", "--all Everything: while it is paused, no job is enqueued and none is taken. --until="),
+        ("set", "--ping-url=<URL> A URL to call after each run. --traceparent="),
+        ("up", "--ping-url=<URL> A URL that the dispatcher calls each minute. "),
+        ("backfill", "--to=<TIMESTAMP> The due time of the last occurrence to run; a future time means now. --again"),
+        ("shards", "--to=<TIMESTAMP> The number of shards, 1 to 64. The old number "),
+        ("runs", "--failed Only runs that went wrong. --since="),
+    ],
+)
+def test_the_help_of_a_command_says_of_an_option_what_it_does_there(capsys, command, text):
+    main(["help", command])
+    assert text in " ".join(capsys.readouterr().out.split())
 
 
 def test_help_is_as_wide_as_a_narrow_terminal(shell):
