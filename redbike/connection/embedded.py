@@ -253,5 +253,5 @@ def _explain_silence(pid: int | None) -> str:
 
 def _explain_timeout(pid: int) -> str:
     if is_suspended(pid):
-        return f"is suspended (process {pid}): it stops when it is continued, as by kill -CONT {pid}"
+        return f"is suspended (process {pid}), so it cannot stop: kill -CONT {pid} continues it"
     return f"(process {pid}) got the signal to stop, but has not stopped yet"

@@ -40,12 +40,11 @@ TRIES = 5  # for a job that changes all the time
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """A backfill that was begun, or would be. Times are epoch seconds.
+    """A backfill that has begun, or the plan of one. Times are epoch seconds.
 
-    `dues` are the due times of its occurrences, oldest first. Of those in the range from `start` to `end`, `done` have
-    ended well and `busy` wait or run, or may still by its policies, so that they are left out. Before `known_since`, no
-    run of its schedule is known any more; None if none is known at all. `followers` are the jobs that run after it for
-    each of these times.
+    `dues` are the due times of its occurrences, oldest first. Of the occurrences from `start` to `end`, it leaves out
+    `done`, which succeeded, and `busy`, which wait, run, or may still run by the policies of the job. `known_since` is
+    the due time of the oldest known run of the schedule, or None. `followers` are the jobs that run after each run.
     """
 
     jobid: str

@@ -16,7 +16,7 @@ from redbike.text.printable import escape, quote
 def name_operator() -> str:
     """Return user@host of this process, and who has become that user by sudo, as one line that is safe to show.
 
-    The user is that of the process. LOGNAME and USER may say anything.
+    The user is that of the process: LOGNAME and USER are not read, because anyone can set them.
     """
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name

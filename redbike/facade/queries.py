@@ -198,9 +198,9 @@ class Queries(Part):
         return self.store.past.list_failures(compile_patterns(list(map(check_pattern, patterns))), read_filter(tag))
 
     def queues(self) -> list[Queue]:
-        """Every queue that was ever used, is paused or limited, or has a blackout, by name.
+        """All queues, sorted by name: those that were ever used, and those with a pause, a limit or a blackout.
 
-        It says what waits in the queue, what runs, and how much has ended of late.
+        Each `Queue` says what waits and runs in it, and how many runs ended in the last minute.
         """
         return list(add_blackouts(self.store, self.store.depths.list_all()))
 

@@ -103,8 +103,8 @@ class Redbike(Overridable):
 
         They are those of the config file at `path`, or else of ``.redbike.conf`` in the current folder if it is there;
         the environment overrides it: ``REDBIKE_URL``, ``REDIS_URL``, and ``REDBIKE_PREFIX`` and so on for settings.
-        Without `worker`, that is the one of the config; without any it sets jobs and looks, but works none. Raises
-        `BadConfig` for invalid settings, `ServerError` for a server that Redbike cannot use.
+        Without `worker`, the one of the config is used. If that has none either, this Redbike sets and shows jobs, but
+        runs none. Raises `BadConfig` for invalid settings, `ServerError` for a server that Redbike cannot use.
         """
         config = load(check_path(path), os.environ)
         for warning in config.warnings:

@@ -49,7 +49,7 @@ class ZoneNames:
         """Return the IANA name. Raise `BadSchedule` if there is none."""
         if tzid not in self._found:
             if len(self._found) == _MOST_ZONES:
-                raise BadSchedule(f"unknown time zone {quoted(tzid)}: the calendar has more than {_MOST_ZONES} zones")
+                raise BadSchedule(f"unknown time zone {quoted(tzid)}: only {_MOST_ZONES} zones of a calendar are read")
             named = [name for name in self._list_names(tzid) if load_zone(name)]
             # EST of IANA has no summer time: an abbreviation means what the calendar defines.
             defined = self._find_equal(tzid, named) if tzid.isupper() else None

@@ -99,9 +99,9 @@ def _get_functions(worker: Any) -> Callable[[], dict[str, str]] | None:
 
 
 class QueueNamer:
-    """Names queues as the workers do of which `read` tells, and as `worker`, where they have no rule for a job.
+    """Names the queue of a job as the running workers do, which `read` returns; if none has a rule, as `worker` does.
 
-    If it `refuses_unknown`, a job for which no function is known has no queue; else it waits in any.
+    If it `refuses_unknown`, a job for which no function is known has no queue; else `worker` names one.
     """
 
     def __init__(self, worker: Any, read: Callable[[], Naming], refuses_unknown: bool = False) -> None:

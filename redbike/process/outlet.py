@@ -169,7 +169,7 @@ def _is_ready(descriptor: int) -> bool:
 def open_outlets() -> Iterator[Outlet]:
     """Yield an outlet for standard output. Meanwhile log handlers write to outlets, so that logging never blocks.
 
-    Those that a program has for a file of its own do not: one that rotates it needs the file.
+    A handler of the program for a file of its own stays as it is: to rotate the file, it needs it.
     """
     sys.stdout.flush()
     output = _open(sys.stdout)

@@ -160,7 +160,7 @@ class Bikes:
         if is_in_loop():
             chosen = awaited or chosen
         elif awaited and not chosen:
-            raise RedbikeError(f"{name} has an AsyncRedbike: set its jobs in a coroutine, and await that")
+            raise RedbikeError(f"{name} has an AsyncRedbike: set its jobs in a coroutine, with await")
         if not chosen:
             why = "it is closed, or nothing keeps it: bike = Redbike(jobs) does"
             raise RedbikeError(f"no Redbike was made with the Jobs of {name}, or {why}")

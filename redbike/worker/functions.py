@@ -282,7 +282,7 @@ def _check_own(jobid: str, options: JobOptions) -> None:
     """Raise `BadConfig` if an option is given that counts only where it is stored with a job."""
     for name in options:
         if name.replace("_", "-") not in _OF_WORKERS:
-            raise BadConfig(f"job {jobid!r}: it has no schedule here, so set {name!r} with each of its jobs")
+            raise BadConfig(f"job {jobid!r}: @job gives it no schedule, so give {name!r} when you set a job of it")
 
 
 def _use_underscores(options: Mapping[str, Any]) -> JobOptions:

@@ -69,7 +69,7 @@ def test_the_description_of_the_package_has_no_links_to_files():
         check_links(whole)
     described = runpy.run_path(str(ROOT / "setup.py"))["drop_links"](whole)
     check_links(described)
-    assert "moves a crontab in, and" in described
+    assert "takes over a crontab, and" in described
     assert "<" not in described.replace("<https://", "")
 
 

@@ -130,7 +130,7 @@ def test_each_kind_of_schedule_becomes_its_text(jobs, given, text):
         ({"every": "1h", "retries": "many"}, BadConfig, "bad retries 'many'"),
         ({"every": "1h", "retry": 3}, TypeError, "unexpected option 'retry'"),
         ({"every": "1h", "queue": "a:b"}, BadQueueName, "bad queue 'a:b'"),
-        ({"spread": "1h"}, BadConfig, "it has no schedule here, so set 'spread' with each of its jobs"),
+        ({"spread": "1h"}, BadConfig, "@job gives it no schedule, so give 'spread' when you set a job of it"),
         # What cannot be called as a job.
         (lambda jobid, data, more: None, TypeError, "has 'data' and the parameter 'more' without a default: have only"),
         (lambda jobid, /: None, TypeError, "parameter 'jobid', which cannot be passed by its name"),

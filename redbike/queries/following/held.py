@@ -153,9 +153,9 @@ def gather(
 
 
 def hold_back(stream: Schedule, held: Held, state: JobState, most: int) -> Schedule:
-    """Return when a job ends that follows no other, and would end by `stream` if nothing held it.
+    """Return when a job ends that follows no other job. `stream` says when it would end if nothing held it.
 
-    When a window is over, it does so `most` times at most.
+    After a window, the job runs what it missed there, at most `most` times.
     """
     waits = state.waiting.due if state.waiting else state.due
 
