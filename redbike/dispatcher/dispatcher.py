@@ -18,6 +18,7 @@ any more. So of two dispatchers one works and the other finds nothing to do, and
 
 import itertools
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -202,10 +203,10 @@ class Dispatcher:
         """Return the jobs that the last survey has announced and that are due by now."""
         if self._surveyed is None:
             return []
-        reached = time.monotonic() + self._offset + ROUNDING
-        if self._surveyed.begins and self._surveyed.next_timer is not None and self._surveyed.next_timer <= reached:
-            # A blackout begins first, and what is due at the same instant falls into it.
-            return []
+        reached, timer = time.monotonic() + self._offset + ROUNDING, self._surveyed.next_timer
+        if timer is not None:
+            # It, or one behind it, may begin a blackout, into which falls what is due at the same instant.
+            reached = min(reached, math.nextafter(timer, 0.0))
         return self._placing.find_queues(
             itertools.takewhile(lambda job: float(job[1]) <= reached, self._surveyed.coming)
         )

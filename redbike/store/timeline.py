@@ -6,7 +6,6 @@ from typing import Any
 
 from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import is_one_off
-from redbike.store.blackouts import TIMER
 from redbike.store.enums import Skip
 from redbike.store.keys import OWNER
 from redbike.store.namespace import PAGE, Namespace, Part, number_queues, read_json, read_time
@@ -44,7 +43,6 @@ class Survey:
     next_timer: float | None
     journal: int  # entries
     is_ripe: bool = False  # there is a one-off to forget
-    begins: bool = False  # the next timer is that of a blackout
 
     @property
     def next_due(self) -> float | None:
@@ -134,7 +132,6 @@ class Timeline(Part):
             next_timer=parse_number(found.get("next_timer")),
             journal=found["journal"],
             is_ripe=found["ripe"],
-            begins=found.get("whose", "").startswith(TIMER),
         )
 
     def _read_lost_run(self, jobid: str, record: str, schedule: str, retry_state: str, options: str) -> Run | None:

@@ -1,6 +1,7 @@
 """Blackouts: jobs, queues and everything are paused at each time of a schedule, beside what people do by hand."""
 
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 
@@ -156,6 +157,23 @@ def test_it_begins_when_a_dispatcher_is_back_if_it_is_not_over(redbike, minute, 
     assert bike.client.zscore(bike.store.keys.timers, "blackout:job:job:A") == following
     if paused:
         assert paused["since"] == pytest.approx(START + 3600 + minute // 1440 * 86400)
+
+
+@pytest.mark.parametrize("others", [[], [60.0]])
+def test_what_a_dispatcher_expects_is_held_if_it_wakes_only_when_a_blackout_has_begun(redbike, others):
+    """Also if it was suspended while the timer of another pause came."""
+    bike = redbike(RoundRobin("A"), now=START)
+    bike.set("job:A", DAILY)
+    bike.pause("job:A", every=DAILY, lasting="1h")
+    for seconds in others:
+        bike.pause_queue("B", until=START + seconds)
+    with closing(Dispatcher(bike.store, bike.settings)) as dispatcher:
+        dispatcher.dispatch_due()
+        bike._clock.move(START + HOUR)
+        dispatcher._offset += HOUR
+        dispatcher.dispatch_due()
+    told = bike.tell("job:A")
+    assert (told["status"][:3], told["paused"]["until"]) == ("TML", START + 2 * HOUR)
 
 
 @pytest.mark.parametrize("is_new", [False, True])
