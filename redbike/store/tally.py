@@ -118,9 +118,9 @@ def format_recent(
     """
     newest = max((part for part, _ in added), default=0)
     kept: dict[str, dict[str, int]] = {}
-    for (part, queue), number in (kept_before + added).most_common(MOST_RECENT):
-        if abs(newest - part) <= most:
-            kept.setdefault(queue, {})[str(part)] = number
+    recent = {each: number for each, number in (kept_before + added).items() if abs(newest - each[0]) <= most}
+    for (part, queue), number in Counter(recent).most_common(MOST_RECENT):
+        kept.setdefault(queue, {})[str(part)] = number
     return json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
 
 

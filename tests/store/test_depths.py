@@ -1,11 +1,12 @@
 """The queues as an operator sees them."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from redbike.store.sharded.merging import add_queues
-from redbike.store.tally import MOST_RECENT, format_recent, parse_recent
+from redbike.store.tally import MOST_RECENT, PART, RECENT, format_recent, parse_recent
 from redbike.store.totals import TOGETHER, Queue
 from tests.queries.kept import add_runs, make_run
 from tests.states import NOW, QUEUE, START
@@ -97,8 +98,9 @@ def test_what_is_kept_of_the_last_minute_is_bounded_and_may_be_damaged(store):
     for number in range(MOST_RECENT + 100):
         before[50, f"work-{number}"] = before[300, f"work-{number}"] = added[100, f"work-{number}"] = 1
     kept = parse_recent(format_recent(before, added))
-    assert {part for part, _ in kept} <= {100}
-    assert len(kept) <= MOST_RECENT
+    assert ({part for part, _ in kept}, len(kept)) == ({100}, MOST_RECENT)
+    before, added = (Counter({(part, "a"): 1 for part in parts}) for parts in (range(100), [100]))
+    assert min(parse_recent(format_recent(before, added))) == (100 - RECENT // PART, "a")
     for damaged in ("", "x", "7", "[1]", '{"a": 7}', '{"a": {"x": 1}}', '{"a": {"1": []}}', "[" * 10_000):
         assert not parse_recent(damaged)
     store.client.hset(store.keys.counts, "recent", "damaged")
