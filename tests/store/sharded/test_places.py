@@ -1,7 +1,7 @@
 """A job is in the shard that CRC16 of its id names, as Redis computes it for the slot of a key."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from redis.crc import key_slot
 
@@ -13,8 +13,9 @@ IDS = st.text(st.characters(codec="utf-8", exclude_categories=["C"], exclude_cha
 
 
 @given(IDS, st.integers(1, MOST_SHARDS))
+@example("job-\udcff:A", MOST_SHARDS)  # as an id that is no UTF-8 is read
 def test_it_is_the_slot_that_a_key_of_this_name_would_have(jobid, number):
-    assert find_shard(jobid, number) == key_slot(jobid.encode()) * number // 16384
+    assert find_shard(jobid, number) == key_slot(jobid.encode(errors="surrogateescape")) * number // 16384
 
 
 @pytest.mark.parametrize(

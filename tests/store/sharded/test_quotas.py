@@ -450,6 +450,7 @@ def test_a_limit_is_shown_whole_noted_once_and_taken_back(client, prefix):
         ]
         bike.limit("A", at_once=None, rate=None)
         assert bike.queue_limits() == []
+        assert next(iter(bike.log())).detail == "queue work-A: at once none, rate none"
         assert [shard.quotas.read(QUEUE).epoch for shard in bike.store.shards] == [0] * NUMBER
 
 

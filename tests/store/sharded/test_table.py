@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from redbike.store.processes import MOST_JOBS
+from redbike.store.processes import LOST, MOST_JOBS
 from redbike.store.sharded.table import TABLE
 from redbike.store.store import Store
 from tests.queries.kept import register
@@ -83,11 +83,13 @@ def test_of_the_runs_in_flight_of_all_shards_the_oldest_are_listed(bike):
         assert ([each.jobid for each in flights], number) == (jobids[:most], 8)
 
 
-def test_of_a_process_some_jobs_of_all_shards_are_listed(bike, client):
-    register(bike.store, "worker", now=bike.store.timeline.read_clock())
+def test_of_a_process_some_jobs_of_all_shards_are_listed_and_lost_ones_come_first(bike, client):
+    now = bike.store.timeline.read_clock()
+    register(bike.store, "worker", now=now - 2 * LOST)
+    register(bike.store, "dispatcher", now=now)
     for number, shard in enumerate(bike.store.shards):
         client.hset(shard.keys.batches, "Ownerw01tag", f"\n{number}:A" * 600)
-    assert [len(process.jobs) for process in bike.workers()] == [MOST_JOBS]
+    assert [(each.kind, len(each.jobs)) for each in bike.workers()] == [("worker", MOST_JOBS), ("dispatcher", 0)]
 
 
 def keep_failures(store, jobids):
@@ -116,3 +118,13 @@ def test_the_pages_of_failures_of_one_instant_have_each_of_them_once(bike):
         found += [each.jobid for each in page.failures]
         last = page.following
     assert found == jobids[::-1]
+
+
+def test_of_dead_jobs_those_that_failed_last_are_told(bike):
+    jobids = [f"{number:02}:A" for number in range(40)]
+    keep_failures(bike.store, jobids)
+    for jobid in jobids:
+        bike.set(jobid, "EVERY:1h")
+        bike.redis.hset(bike.store.find_shard(jobid).keys.statuses, jobid, "DIE:1000")
+    dead = bike.store.past.find_dead(7)
+    assert ([each.jobid for each in dead.failures], len(dead.times)) == (jobids[:-8:-1], 40)
