@@ -4,9 +4,12 @@ import pytest
 
 from redbike import BadConfig, NoResult, Redbike
 from redbike.store.keys import Keys
+from redbike.worker.live import Tap
 from tests.cli.refused import check_refused
 from tests.commands.conftest import over_when_ready, read_when_there
+from tests.loops import make_worker
 from tests.pages import find_block, run_line
+from tests.verbs import Quiet, set_job, take_one
 from tests.waiting import SLOWNESS, wait_until
 
 
@@ -97,6 +100,16 @@ def test_what_was_printed_is_kept_if_the_timeout_of_the_job_is_over_before_the_c
     assert (failure["error"], failure["output"]) == (f"overran its timeout of {SLOWNESS:g} s", "one")
     assert bike.output("x:A") == "one"
     assert read_when_there(said) == "one\n"
+
+
+def test_nothing_is_kept_of_a_run_without_the_option_whose_timeout_is_over(store):
+    set_job(store, "x:A", "NOW", "now")
+    run = take_one(store, [("work-A", 0.01)], "tag")
+    run.tap = Tap("x:A")
+    run.tap.feed(b"one", b"one")
+    wait_until(lambda: run.now() > run.deadline)
+    make_worker(store, Quiet()).ends.end_overrun(run)
+    assert not store.client.exists(store.keys.running, store.keys.outputs)
 
 
 def test_as_many_are_kept_as_runs_and_a_mebibyte_of_a_job(run, client):

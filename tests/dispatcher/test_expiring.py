@@ -90,6 +90,14 @@ def test_it_may_be_a_setting(store, pass_at):
     assert [inspect(store, f"{name}:A").waiting.due for name in ("none", "zero")] == [NOON, NOON]
 
 
+def test_by_the_setting_a_run_that_was_asked_for_expires_too(client, prefix):
+    with Redbike(Quiet("A"), prefix, client, expires=WAIT) as bike:
+        bike.set(JOB, HOURLY)
+        bike.run(JOB)
+        found = inspect(bike.store)
+    assert found.waits_until == pytest.approx(found.waiting.due + WAIT, abs=0.001)
+
+
 def test_many_expire_in_one_pass_and_leave_no_entries_behind(store, pass_at):
     for number in range(250):
         put(store, "NOW", now=NOON + number / 1000, jobid=f"{number}:A")

@@ -8,6 +8,7 @@ import pytest
 
 from redbike import BadConfig, BadJobId, BadSchedule, Jobs, NoResult, NoSuchJob, Redbike, RoundRobin, StopWork
 from redbike.config.settings import Settings
+from redbike.errors import ServerError
 from redbike.loop.every_host import BY, GONE, EveryHost
 from redbike.loop.registration import MOST_QUEUES, shorten, sum_others
 from redbike.queries.check.jobs import JobsCheck
@@ -490,6 +491,24 @@ def test_a_base_that_is_resumed_while_its_jobs_get_its_pause_is_resumed_with_the
     assert (len(farm.show()), [jobid for jobid in farm.show() if "paused" in farm.bike.tell(jobid)]) == (3, [])
 
 
+def test_a_base_that_cannot_be_read_holds_up_no_other(farm, monkeypatch):
+    bases = [BASE, "clean:B@all"]
+    for base in bases:
+        farm.bike.set(base, "EVERY:1h")
+    tried, read = [], Questions.inspect
+
+    def inspect(self, jobids, **given):
+        if jobids[0] in bases:
+            tried.append(jobids[0])
+            raise ServerError(f"no permissions for {jobids[0]}")
+        return read(self, jobids, **given)
+
+    monkeypatch.setattr(Questions, "inspect", inspect)
+    with pytest.raises(ServerError) as refused:
+        farm.spread()
+    assert (sorted(tried), str(refused.value)) == (bases, f"no permissions for {tried[0]}")
+
+
 def test_a_blackout_of_the_base(farm):
     farm.bike.set(BASE, "EVERY:1h")
     assert {word for _, word in farm.bike.pause(BASE, every="0 3 * * *", lasting="1h")} == {"set"}
@@ -860,8 +879,10 @@ def test_a_one_off_that_ran_on_a_host_is_no_problem_whatever_is_gone(farm):
     assert Redbike(Quiet("A"), farm.bike.prefix, farm.bike.redis, host="web1").work_one() == FIRST
     farm.leave("web2")
     farm.spread(later=120, here=["web1"])
-    farm.bike.store.jobs.unset(FIRST)  # as if it was forgotten
     farm.leave("web1")
+    farm.spread(later=120)
+    assert not any(tell_missed(farm))
+    farm.bike.store.jobs.unset(FIRST)  # as if it was forgotten
     for seconds in (KEPT / 2, 120, KEPT):
         farm.spread(later=seconds)
         assert not any(tell_missed(farm))

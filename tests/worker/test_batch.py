@@ -365,6 +365,17 @@ def test_what_was_taken_long_before_it_came_is_begun_only_if_it_is_still_its_own
     worker.batches.watch.stop()
 
 
+def test_what_came_long_after_it_was_taken_has_only_the_rest_of_its_time(store):
+    fill(store, 1)
+    source = make_worker(store).source
+    [run] = source.take(1)
+    run.received += 60  # when its worker went on
+    source._asked -= STALE
+    clock = store.timeline.read_clock()
+    assert source.keep_own([run]) == [run]
+    assert run.now() >= clock
+
+
 def test_later_batches_are_split_after_an_error_in_one(caplog):
     split = []
 

@@ -184,6 +184,7 @@ NO_MANAGER = "TypeError: the middleware {} returned no context manager, but "
     ],
 )
 @pytest.mark.parametrize("how", ["sync", "async"])
+@pytest.mark.filterwarnings("error:.*was never awaited:RuntimeWarning")
 def test_a_middleware_may_suppress_or_replace_what_is_raised(run_one, middleware, outcome, error, how):
     run = run_one(middleware=[middleware], work=make(how, [], OSError("full")))
     assert (run.outcome, run.error[: len(error)], bool(run.error)) == (outcome, error, bool(error))

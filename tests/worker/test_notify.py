@@ -294,6 +294,7 @@ def test_a_call_that_goes_on_for_long_is_mentioned_once_and_holds_up_no_stop(mak
         wait_until(lambda: "a:A: ended() of its worker class has gone on for" in caplog.text)
         before = bike.workers()[0].seen
         wait_until(lambda: bike.workers()[0].seen > before + 0.2)
+    assert {each.daemon for each in threading.enumerate() if each.name == "redbike-ended"} == {True}
     assert caplog.text.count("has gone on for") == 1
     assert "other workers will call it for the runs that are left" in caplog.text
     assert count_waiting(bike) == 1

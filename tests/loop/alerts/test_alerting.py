@@ -8,7 +8,7 @@ from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.control.jobs import cancel_jobs
 from redbike.loop.alerts.alerting import CLAIM_TIMEOUT, GATHER, PAUSES, SPACING, Alerting
-from redbike.loop.alerts.conditions import MOST_FAILING
+from redbike.loop.alerts.conditions import MOST_FAILING, Condition, find_conditions
 from redbike.loop.alerts.sender import format_alert
 from redbike.store.alerts import MOST_LINES, Change, Message
 from redbike.store.enums import Alert, Skip
@@ -123,18 +123,20 @@ def test_a_job_of_which_no_run_is_kept_is_well_again(world, bike, pinged, archiv
 
 def test_a_failure_that_is_one_too_many_is_not_well_again(world, bike, pinged):
     bike.set("a:A", "EVERY:1h", history=0)
-    fail(bike, "a:A")
+    fail(bike, "a:A", "b:A")
     world.look(NOON)
     fail(bike, "a:A", now=NOON + 50)
     limit = Settings().failures_limit
     others = {f"{number}:B": NOON + 60 + number for number in range(limit)}
     bike.client.zadd(bike.store.keys.failure_times, others)
-    bike.client.zrem(bike.store.keys.failure_times, "a:A")
-    bike.client.hdel(bike.store.keys.failures, "a:A")
+    bike.client.zrem(bike.store.keys.failure_times, "a:A", "b:A")
+    bike.client.hdel(bike.store.keys.failures, "a:A", "b:A")
     list(bike.store.archiver.archive())
+    found, _ = find_conditions(bike.store, bike.store.alerts.read(), Settings(), of_processes=False)
+    assert found["job:b:A"] == {Alert.FAILED: Condition(Alert.FAILED, NOON)}, "its last run failed"
     pinged.posted.clear()
     world.look(NOON + 2 * limit)
-    assert ("recovered", "a:A") not in [each for message in told(pinged) for each in message]
+    assert not [jobid for message in told(pinged) for alert, jobid in message if alert == "recovered"]
 
 
 @pytest.mark.parametrize(("is_run", "schedule"), [(True, ""), (False, "0 11 * * *"), (False, "STOP")])
@@ -198,7 +200,8 @@ def test_what_people_say_of_a_job_comes_with_its_alerts(world, bike, pinged):
     assert lines["a:A"].items() >= said.items()
     assert lines["a:A"]["text"].endswith("disk full (owner: Ann, 4711; note: Call her first)")
     assert (lines["b:A"]["tags"], lines["b:A"]["text"]) == (["night"], "b:A has failed: disk full")
-    assert lines["c:A"].keys() == {"alert", "jobid", "due", "since", "text"}
+    line = {"alert": "failed", "jobid": "c:A", "due": NOON, "since": NOON, "text": "c:A has failed: disk full"}
+    assert lines["c:A"] == line
 
 
 def test_a_job_is_late_once_for_each_time(world, bike, pinged):
@@ -426,6 +429,18 @@ def test_a_message_of_a_process_that_died_is_sent_by_another(world, bike, pinged
     assert told(pinged) == []
     world.at(NOON + CLAIM_TIMEOUT, 1).look()
     world.at(NOON + CLAIM_TIMEOUT + 100, 1).look()
+    assert told(pinged) == [[("failed", "a:A")]]
+
+
+def test_a_message_that_another_process_claims_first_is_sent_once(world, bike, pinged, monkeypatch):
+    fail(bike, "a:A")
+    register(bike.store, "dispatcher", now=NOON)
+    world.at(NOON, 0).look()
+    first, second = (world.at(NOON + GATHER, number) for number in (0, 1))
+    claim = second._send_one
+    monkeypatch.setattr(second, "_send_one", lambda *given: first.look() or claim(*given))
+    second.look()
+    world.at(NOON + GATHER + 2 * CLAIM_TIMEOUT, 0).look()
     assert told(pinged) == [[("failed", "a:A")]]
 
 

@@ -167,6 +167,7 @@ RELEASED = [(LATEST, 1), (NONE, 0), (ALL | {"catchup_limit": 5}, 5)]
         (None, {}, "", "set", {"schedule": HOUR}, {"runs": 2}),
         (None, {}, "", "set", {"schedule": "30 * * * *", "tz": "Asia/Kathmandu"}, {"runs": 3}),
         (HOUR, {}, "", "run", {}, {"runs": 3, "without": 2, "at_once": 1}),
+        ("*/10 * * * *", {"after": START + 7200}, "", "run", {}, {"at_once": 1}),
         # Its pause is over, but nobody has resumed it.
         (TEN, {}, "660 dispatch pause@720 3600", "run", {}, {"at_once": 1}),
         (TEN, ALL, "pause@7200 3600", "run", {}, {"runs": 23, "without": 23}),
