@@ -15,15 +15,15 @@ from sphinx.util.docutils import SphinxDirective
 
 import redbike
 from redbike.cli import help
-from redbike.cli.manual import MANUAL
 from redbike.cli.usage import Usage
-from redbike.config.parameters import OPTIONS
+from redbike.cli.usage_text import USAGE_TEXT
+from redbike.config.definitions import OPTIONS
 from redbike.store import keys
 
 
 def list_commands() -> Iterator[str]:
     """Yield a section for each command, with what ``redbike help`` says of it."""
-    usage = Usage(MANUAL)
+    usage = Usage(USAGE_TEXT)
     for command in usage.lines:
         yield from (command, "-" * len(command), "", "::", "")
         yield from (f"   {line}" for line in help.explain(usage, command).splitlines())

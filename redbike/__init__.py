@@ -60,10 +60,10 @@ from redbike.errors import (
 from redbike.text import __version__ as __version__
 
 if TYPE_CHECKING:
+    from redbike.config.definitions import Catchup, LogFormat, LogLevel, NoOrYes, OnError, OnLost, OnTimeout, Overlap
     from redbike.config.labels import TagLike
     from redbike.config.limits import Limit, Limits
     from redbike.config.options import JobOptions
-    from redbike.config.parameters import Catchup, LogFormat, LogLevel, NoOrYes, OnError, OnLost, OnTimeout, Overlap
     from redbike.config.settings import KeywordSettings, Settings
     from redbike.control.backfilling import Backfill
     from redbike.control.pairs import Pair

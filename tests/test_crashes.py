@@ -38,7 +38,7 @@ SHORT = {
     "redbike.store.timeline.MOST_DUE": 6,
     "redbike.store.upkeep.PAGE": 4,
     "redbike.dispatcher.dispatcher.PAGE": 4,
-    "redbike.dispatcher.timekeeping.PAGE": 2,
+    "redbike.dispatcher.missed.PAGE": 2,
     "redbike.dispatcher.dispatcher.STEP": 2,
     "redbike.dispatcher.dispatcher.AHEAD": 1,
 }

@@ -155,7 +155,7 @@ def test_files_functions_and_classes_are_short():
 def test_schedules_never_see_redis_and_docopt_is_for_the_command_line_alone():
     for module, others in find_foreign().items():
         if module.startswith("redbike.schedule"):
-            allowed = {"redbike.schedule.times": "dateutil", "redbike.schedule.zones": "tzdata"}.get(module)
+            allowed = {"redbike.schedule.typed_times": "dateutil", "redbike.schedule.zones": "tzdata"}.get(module)
             assert others <= {*sys.stdlib_module_names, allowed}
         assert "docopt" not in others or module.startswith("redbike.cli.")
 

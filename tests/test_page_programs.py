@@ -15,7 +15,7 @@ from redbike import Redbike, RoundRobin
 from redbike.commands import Commands
 from redbike.loop.policies import decide_done
 from redbike.store.enums import Outcome
-from redbike.worker.run_log import describe
+from redbike.worker.log_lines import describe
 from tests.pages import find_block, is_like, list_programs, run_line, start_line, write
 from tests.servers import free_ports
 from tests.verbs import set_job, take_one

@@ -22,10 +22,10 @@ from redbike import (
     Outcome,
     Redbike,
 )
-from redbike.cli.manual import MANUAL as text
 from redbike.cli.usage import Usage
-from redbike.config import labels, limits, options, parameters, ping_urls, settings
-from redbike.config.parameters import OPTIONS
+from redbike.cli.usage_text import USAGE_TEXT as text
+from redbike.config import definitions, labels, limits, options, ping_urls, settings
+from redbike.config.definitions import OPTIONS
 from redbike.config.settings import Settings
 from redbike.connection.check import OLDEST
 from redbike.importers import calendar
@@ -150,13 +150,13 @@ LIMITS = {
     "data of a job": options.MAX_DATA,
     "value that a run saves": saving.MAX_SAVED,
     "result of a run": saving.MAX_RESULT,
-    "number in an option": parameters.MAX_COUNT,
-    "seconds in an option": parameters.MAX_SECONDS,
+    "number in an option": definitions.MAX_COUNT,
+    "seconds in an option": definitions.MAX_SECONDS,
     "``history``": OPTIONS["history"].most,
     "``ping-url``": ping_urls.MAX_LENGTH,
     "queue name": names.MAX_QUEUE_NAME,
     "prefix": settings.MAX_PREFIX,
-    "``shards``": parameters.MOST_SHARDS,
+    "``shards``": definitions.MOST_SHARDS,
     "``group`` of ``load``, ``sync``": settings.MAX_GROUP,
     "reason of a pause": labels.MAX_REASON,
     "concurrency": worker_class.MOST_AT_ONCE,

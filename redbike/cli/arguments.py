@@ -41,7 +41,7 @@ def prepare_time(text: str | None, config: Config, zone: str | None = None, look
     """
     if text is None:
         return None
-    from redbike.schedule.times import read_time
+    from redbike.schedule.typed_times import read_time
 
     local = config.settings.timezone if zone is None else check_zone(zone)
     return read_time(text, time.time(), local, looks_back).instant
@@ -65,7 +65,7 @@ def parse_time(
         return None
     # Imported here, as most commands are given no time, and this loads dateutil. So a time is parsed before a worker
     # class is loaded, or there is `prepare_time`.
-    from redbike.schedule.times import is_exact, read_time
+    from redbike.schedule.typed_times import is_exact, read_time
 
     local = config.settings.timezone if zone is None else check_zone(zone)
     found = read_time(text, 0.0 if is_exact(text) else read_clock(), local, looks_back)

@@ -17,8 +17,8 @@ from redbike.cli.messages import DONE
 from redbike.cli.rows import FORMATS
 from redbike.cli.shells import SCRIPTS
 from redbike.cli.usage import GENERAL, OR, Line, Option, Usage, UsageError, list_words
+from redbike.config.definitions import OPTIONS
 from redbike.config.file import load
-from redbike.config.parameters import OPTIONS
 from redbike.errors import RedbikeError
 from redbike.store.enums import Event
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 from docopt import DocoptExit, docopt
 
-from redbike.cli.manual import MANUAL
 from redbike.cli.messages import BAD, DONE, FAILED, INTERRUPTED, complain, log_to
 from redbike.cli.usage import Usage, UsageError
+from redbike.cli.usage_text import USAGE_TEXT
 from redbike.config.file import Config, load
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError
@@ -32,9 +32,9 @@ COMMANDS = {
     "load": "load.load_jobs",
     "edit": "edit.edit_jobs",
     "import": "importing.import_file",
-    "dispatch": "run.dispatch",
-    "work": "run.work",
-    "up": "run.run_all",
+    "dispatch": "processes.dispatch",
+    "work": "processes.work",
+    "up": "processes.run_all",
     "statuses": "look.print_statuses",
     "schedules": "look.print_schedules",
     "tell": "look.tell_job",
@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    usage = Usage(MANUAL)
+    usage = Usage(USAGE_TEXT)
     try:
         words, options = usage.split(argv)
         if "--version" in options:

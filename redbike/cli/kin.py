@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from redbike.loop.occurrences import JUST_BEFORE
+from redbike.loop.catchup import JUST_BEFORE
 from redbike.queries.following.family import MOST_LEVELS, Family, find_after, list_due_times
 from redbike.queries.following.held import find_due
 from redbike.queries.following.holds import read_holds

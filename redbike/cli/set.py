@@ -7,10 +7,10 @@ from redbike.cli.arguments import Arguments, parse_time, prepare_time
 from redbike.cli.bike import note_pauses, open_bike
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import complain
+from redbike.config.definitions import OPTIONS
 from redbike.config.file import Config
 from redbike.config.labels import read_filter
 from redbike.config.options import DATA, JobOptions, parse_data, read_changes
-from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
 from redbike.control.operator import check_after
 from redbike.control.remarks import describe_owner

@@ -21,8 +21,8 @@ from redbike.commands.values import (
     parse_statuses,
     parse_variable,
 )
+from redbike.config.definitions import MAX_COUNT, MAX_OUTPUT, MAX_SECONDS, read_choice, read_number, read_size
 from redbike.config.file import explain_ini
-from redbike.config.parameters import MAX_COUNT, MAX_OUTPUT, MAX_SECONDS, read_choice, read_number, read_size
 from redbike.errors import BadConfig
 from redbike.text.parsing import load_json
 from redbike.text.printable import suggest

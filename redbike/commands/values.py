@@ -5,8 +5,8 @@ import shlex
 import signal
 from collections.abc import Mapping
 
+from redbike.config.definitions import MAX_SECONDS, OPTIONS, read_choice, read_number
 from redbike.config.file import OF_RUN
-from redbike.config.parameters import MAX_SECONDS, OPTIONS, read_choice, read_number
 from redbike.errors import BadConfig
 
 MAX_STATUS = 255

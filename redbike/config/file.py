@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from redbike.config.parameters import SETTINGS
+from redbike.config.definitions import SETTINGS
 from redbike.config.settings import Settings, check_setting
 from redbike.errors import BadConfig
 from redbike.text.printable import suggest

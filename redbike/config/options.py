@@ -9,8 +9,8 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, TypedDict
 
+from redbike.config.definitions import OPTIONS, Catchup, NoOrYes, OnError, OnLost, OnTimeout, Overlap, Value, fold
 from redbike.config.labels import LABELS, TAGS
-from redbike.config.parameters import OPTIONS, Catchup, NoOrYes, OnError, OnLost, OnTimeout, Overlap, Value, fold
 from redbike.config.ping_urls import mask
 from redbike.errors import BadConfig
 from redbike.text.parsing import DEFAULT, load_object, refuse_constant

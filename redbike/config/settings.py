@@ -1,4 +1,4 @@
-"""The settings of a process, as they are read and checked; `redbike.config.parameters` has a row for each."""
+"""The settings of a process, as they are read and checked; `redbike.config.definitions` has a row for each."""
 
 import dataclasses
 import os
@@ -9,8 +9,7 @@ from functools import lru_cache, partial
 from typing import Any, TypedDict
 
 from redbike.config.alert_targets import check_alert
-from redbike.config.options import parse_options
-from redbike.config.parameters import (
+from redbike.config.definitions import (
     SETTINGS,
     Catchup,
     LogFormat,
@@ -21,6 +20,7 @@ from redbike.config.parameters import (
     OnTimeout,
     Overlap,
 )
+from redbike.config.options import parse_options
 from redbike.errors import BadConfig
 from redbike.text.parsing import load_zone, parse_whole
 

@@ -11,9 +11,9 @@ import redis
 from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, TimeoutError
 from redis.sentinel import SentinelConnectionPool, SentinelManagedConnection
 
+from redbike.connection.circuit_breaker import Address
 from redbike.connection.cluster import Router, SlotConnection
 from redbike.connection.refusals import describe_login, describe_outage, make_refusal
-from redbike.connection.silence import Address
 from redbike.errors import ServerError, Unreachable
 
 # By the class of connections without TLS.

@@ -20,11 +20,11 @@ from redis.exceptions import ConnectionError, RedisError
 from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
+from redbike.connection.circuit_breaker import Address
 from redbike.connection.cluster import Router, SlotConnection, SlotSSLConnection, add_braces, make_retry
 from redbike.connection.embedded import EmbeddedServer, name_end
 from redbike.connection.options import check_names, convert, list_arguments, parse_options
 from redbike.connection.pools import IdleConnections, LimitedPool, Pool, SentinelPool, Sentinels, SharingPool
-from redbike.connection.silence import Address
 from redbike.connection.tls import SentinelTLSConnection, TLSConnection, check_tls
 from redbike.connection.urls import (
     check_host,

@@ -29,8 +29,8 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
+from redbike.connection.circuit_breaker import Address, Silence
 from redbike.connection.forks import begin_in_forks
-from redbike.connection.silence import Address, Silence
 from redbike.connection.tls import TLSConnection
 
 ANSWER = 1.0  # seconds for a node to say which master has the slot

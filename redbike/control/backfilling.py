@@ -12,8 +12,8 @@ from itertools import islice
 from redbike.config.options import find_all_of
 from redbike.config.settings import Settings
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, quoted
+from redbike.loop.catchup import JUST_BEFORE
 from redbike.loop.courses import end_run, follow, resume
-from redbike.loop.occurrences import JUST_BEFORE
 from redbike.loop.outlook import Outlook, list_holds
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule

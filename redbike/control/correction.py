@@ -18,7 +18,7 @@ from typing import Any
 
 from redbike.config.settings import Settings, override
 from redbike.errors import RedbikeError
-from redbike.loop.occurrences import COUNT_LIMIT, find_first_due
+from redbike.loop.catchup import COUNT_LIMIT, find_first_due
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED, END_OF_TIME
 from redbike.schedule.parser import parse_stored

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from redbike.config.parameters import MOST_SHARDS
+from redbike.config.definitions import MOST_SHARDS
 from redbike.errors import BadConfig, RedbikeError, Unreachable
 from redbike.schedule.moments import join_words
 from redbike.store.agreement import Division, add_left

@@ -24,9 +24,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
+from redbike.dispatcher.housekeeping import Archiving, Forgetting, Spreading
 from redbike.dispatcher.misplaced import Moving
-from redbike.dispatcher.spare_time import Archiving, Forgetting, Spreading
-from redbike.dispatcher.timekeeping import NAP, Timekeeper, skip_late
+from redbike.dispatcher.missed import NAP, Timekeeper, skip_late
 from redbike.dispatcher.timers import run_timers
 from redbike.dispatcher.unplaced import Placing
 from redbike.loop.alerts.alerting import Alerting

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 
-from redbike.dispatcher.spare_time import InMoments
+from redbike.dispatcher.housekeeping import InMoments
 from redbike.store.agreed import Naming, make_reader
 from redbike.store.backfill import looks_like_one
 from redbike.store.misplaced import TIMER

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from redbike.config.settings import Settings, override
 from redbike.loop.blackouts import begin_blackouts
-from redbike.loop.occurrences import JUST_BEFORE, find_expiry, give_up_expired
+from redbike.loop.catchup import JUST_BEFORE, find_expiry, give_up_expired
 from redbike.loop.resuming import resume_over
 from redbike.store.misplaced import TIMER
 from redbike.store.names import is_queue_name

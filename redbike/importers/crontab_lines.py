@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from redbike.schedule.crontab import ALIASES, Field
-from redbike.schedule.crontab import FIELDS as SCHEDULE_FIELDS
+from redbike.schedule.cron_fields import ALIASES, Field
+from redbike.schedule.cron_fields import FIELDS as SCHEDULE_FIELDS
 
 MAX_COMMAND = 998  # bytes: cron refuses a longer one
 MAX_VARIABLE = 997  # bytes: of a longer line, cron reads only the beginning

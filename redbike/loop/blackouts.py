@@ -6,7 +6,7 @@ A blackout is a pause with an end. So it ends as any pause, and what came due du
 import logging
 from collections.abc import Sequence
 
-from redbike.loop.occurrences import JUST_BEFORE
+from redbike.loop.catchup import JUST_BEFORE
 from redbike.schedule.clock import Clock
 from redbike.schedule.windows import Window
 from redbike.store.blackouts import OF_JOB, OF_QUEUE, TIMER, BlackoutState

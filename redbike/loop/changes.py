@@ -7,7 +7,7 @@ Then the script that is to end the run commits nothing. It replies with the sche
 from dataclasses import replace
 
 from redbike.config.settings import Settings
-from redbike.loop.occurrences import JUST_BEFORE, decide_next, keep_failed
+from redbike.loop.catchup import JUST_BEFORE, decide_next, keep_failed
 from redbike.loop.policies import Why, decide_rescheduled
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Left, Outcome, Skip

@@ -9,8 +9,8 @@ The policies of workers place a job whose run is in flight: its record says what
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from redbike.loop.catchup import JUST_BEFORE, decide_next, find_expiry, give_up_expired, pass_late_ones
 from redbike.loop.changes import decide_again
-from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_expiry, give_up_expired, pass_late_ones
 from redbike.loop.outlook import Outlook, make_run, read_due
 from redbike.loop.policies import decide_done, decide_unwanted
 from redbike.loop.resuming import decide_resumed

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from redbike.config.settings import Settings, override
 from redbike.errors import BadSchedule
-from redbike.loop.occurrences import JUST_BEFORE
+from redbike.loop.catchup import JUST_BEFORE
 from redbike.schedule.kinds import Schedule
 from redbike.store.inspected import JobState
 from redbike.store.next_state import NextState

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from redbike.config.settings import Settings
 from redbike.errors import BadSchedule, CommandFailed
-from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_expiry, give_up_expired, give_up_paused
+from redbike.loop.catchup import JUST_BEFORE, decide_next, find_expiry, give_up_expired, give_up_paused
 from redbike.loop.retries import NO_RULES, ErrorRules, compute_pause, count_retries
 from redbike.schedule.moments import read_duration
 from redbike.schedule.parser import is_one_off

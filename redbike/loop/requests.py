@@ -10,7 +10,7 @@ from typing import Any
 from redbike.config.options import NO_CHANGES, OptionChanges, parse_options
 from redbike.config.settings import Settings, override
 from redbike.errors import BadConfig, BadJobId, BadSchedule, quoted
-from redbike.loop.occurrences import find_first_due, keep_failed
+from redbike.loop.catchup import find_first_due, keep_failed
 from redbike.loop.policies import decide_rescheduled
 from redbike.loop.timefile import Timefile
 from redbike.schedule.kinds import Schedule, Stop

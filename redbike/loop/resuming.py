@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
-from redbike.loop.occurrences import (
+from redbike.loop.catchup import (
     COUNT_LIMIT,
     JUST_BEFORE,
     find_expiry,

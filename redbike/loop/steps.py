@@ -1,7 +1,7 @@
 """A line in the log for each step of a job's life, at level ``debug``: it was set, enqueued, started.
 
-Whoever calls these asks first whether the level is on: a process that does not log them makes no text for them. The
-line of an ended run, at level ``info``, has the same fields; see `redbike.worker.run_log`. That of a lost run has them
+A caller asks first whether the level is on: a process that does not log these lines makes no text for them. The line
+of an ended run, at level ``info``, has the same fields; see `redbike.worker.log_lines`. The line of a lost run has them
 too, at a higher level.
 """
 

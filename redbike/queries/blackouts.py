@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from redbike.config.settings import Settings, override
 from redbike.loop.blackouts import describe_name
-from redbike.loop.occurrences import COUNT_LIMIT
+from redbike.loop.catchup import COUNT_LIMIT
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.windows import HeldWindow, Window, join_windows

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from redbike.config.settings import Settings
-from redbike.loop.occurrences import JUST_BEFORE
+from redbike.loop.catchup import JUST_BEFORE
 from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.held import find_due
 from redbike.queries.hosts import find_timed

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings
+from redbike.loop.catchup import JUST_BEFORE
 from redbike.loop.courses import Course
-from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.blackouts import Calendar
 from redbike.queries.following.budget import Budget
 from redbike.queries.following.held import (

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from redbike.config.parameters import MAX_SECONDS
+from redbike.config.definitions import MAX_SECONDS
 from redbike.queries.unusual import LONGER, SLOW, measure_durations
 from redbike.store.archived import read_runs
 from redbike.store.processes import Process

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from redbike.errors import BadConfig, BadSchedule
-from redbike.schedule.times import EXAMPLES, SaidTime, read_time
+from redbike.schedule.typed_times import EXAMPLES, SaidTime, read_time
 from redbike.text.parsing import measure_duration
 from redbike.text.printable import quote
 
@@ -30,7 +30,7 @@ class Window:
 def parse_window(text: str, now: float, zone: str) -> Window:
     """Read ``<INSTANT>``, or ``<INSTANT>±<DURATION>``, also with ``+-``. Raise `BadConfig`.
 
-    An instant is a time as `redbike.schedule.times` reads it: ``03:05`` is the last 03:05 in `zone`.
+    An instant is a time as `redbike.schedule.typed_times` reads it: ``03:05`` is the last 03:05 in `zone`.
     """
     parts = [part.strip() for part in _SIGN.split(text)]
     if len(parts) > 2 or not parts[0]:

@@ -1,6 +1,6 @@
 """Find the next instant of a cron expression, by the rules of Debian's cron.
 
-`redbike.schedule.crontab` has made a bit mask of each field. So to find the next run is to find the next bit:
+`redbike.schedule.cron_fields` has made a bit mask of each field. So to find the next run is to find the next bit:
 
 1. A local time is the number of seconds since 1970-01-01T00:00 on the wall clock. So its day is its quotient by 86,400.
 2. The next local time that matches is the next bit of the day's minutes, or else the first of the next matching day.
@@ -19,7 +19,7 @@ from math import floor
 
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.bits import find_lowest
-from redbike.schedule.crontab import DayFields, parse_expression
+from redbike.schedule.cron_fields import DayFields, parse_expression
 from redbike.schedule.zones import AHEAD, EPOCH_DAY, Offsets, find_gap_end, resolve
 
 _FIRST = (date(2, 1, 1).toordinal() - EPOCH_DAY) * 86400  # not the first day, as offsets are added

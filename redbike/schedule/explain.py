@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import groupby
 
 from redbike.schedule.amendments import AmendedCron
-from redbike.schedule.crontab import CronFields, DayFields
+from redbike.schedule.cron_fields import CronFields, DayFields
 from redbike.schedule.moments import (
     MONDAY_FIRST,
     MONTHS,

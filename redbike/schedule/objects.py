@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.bits import make_mask, make_span
-from redbike.schedule.crontab import FIELDS, CronFields, DayFields, parse_expression
+from redbike.schedule.cron_fields import FIELDS, CronFields, DayFields, parse_expression
 from redbike.schedule.moments import check_aware, find_zone_name
 from redbike.schedule.zones import load_zone_info
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from redbike.config.definitions import read_share
 from redbike.config.options import find_backfill
-from redbike.config.parameters import read_share
 from redbike.store.records import Progress
 from redbike.store.stopping import Stopping
 from redbike.text.printable import escape

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Self
 
+from redbike.config.definitions import OPTIONS
 from redbike.config.options import DATA, format_data, list_texts, parse_data, read_option
-from redbike.config.parameters import OPTIONS
 from redbike.config.settings import Settings, check_zone
 from redbike.errors import BadConfig, BadJobId, BadQueueName, BadSchedule
 from redbike.schedule.clock import Clock

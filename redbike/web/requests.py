@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from redbike.errors import BadConfig
 from redbike.schedule.clock import Clock
-from redbike.schedule.times import read_time
+from redbike.schedule.typed_times import read_time
 
 HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")

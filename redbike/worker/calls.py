@@ -17,8 +17,8 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, cast
 from uuid import UUID
 
+from redbike.config.definitions import OPTIONS
 from redbike.config.options import DATA, JobOptions, format_data, read_changes
-from redbike.config.parameters import OPTIONS
 from redbike.errors import BadJobId, RedbikeError
 from redbike.loop.requests import GROUP_OF
 from redbike.schedule.moments import DurationLike

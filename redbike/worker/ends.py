@@ -16,8 +16,8 @@ from redbike.store.next_state import Answer, EndedRun, NextState
 from redbike.store.run import Run
 from redbike.store.scripts import Reply
 from redbike.store.store import Store
+from redbike.worker.log_lines import RunLog
 from redbike.worker.notify import Notifier
-from redbike.worker.run_log import RunLog
 
 log = logging.getLogger("redbike.worker")
 

@@ -24,8 +24,8 @@ from redbike.store.next_state import NextState
 from redbike.store.run import Run
 from redbike.store.schedules import read_schedule
 from redbike.text.printable import get_message
+from redbike.worker.log_lines import Tracebacks
 from redbike.worker.loop_ended import LoopEnded
-from redbike.worker.run_log import Tracebacks
 
 log = logging.getLogger("redbike.worker")
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from redbike.config.settings import Settings, override
 from redbike.errors import RedbikeError
+from redbike.loop.catchup import keep_failed
 from redbike.loop.changes import decide_cancelled
-from redbike.loop.occurrences import keep_failed
 from redbike.loop.pings import Pings
 from redbike.loop.policies import decide_done, decide_failed, decide_handed_back, decide_unwanted, describe
 from redbike.loop.steps import log_started

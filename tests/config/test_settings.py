@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from redbike.config.definitions import SETTINGS
 from redbike.config.file import examine, load
-from redbike.config.parameters import SETTINGS
 from redbike.errors import BadConfig
 from redbike.loop.worker_class import RoundRobin
 from redbike.worker.loader import load_worker

@@ -7,7 +7,7 @@ import pytest
 
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
-from redbike.dispatcher.timekeeping import skip_late
+from redbike.dispatcher.missed import skip_late
 from redbike.errors import Unreachable
 from redbike.loop.timefile import Timefile
 from redbike.loop.worker_class import RoundRobin
@@ -265,7 +265,7 @@ def test_the_first_pass_moves_what_is_due_by_after(store, now, running):
 
 
 def test_the_time_is_kept_in_the_file_and_in_redis(store, running, tmp_path, monkeypatch, caplog):
-    for module in ("dispatcher", "timekeeping"):
+    for module in ("dispatcher", "missed"):
         monkeypatch.setattr(f"redbike.dispatcher.{module}.NAP", 0.1)
     path = tmp_path / "timefile"
     path.write_text("garbage")
@@ -280,7 +280,7 @@ def test_the_time_is_kept_in_the_file_and_in_redis(store, running, tmp_path, mon
 
 def test_the_file_is_written_once_a_nap_however_many_jobs_come_due_and_at_exit(store, tmp_path, monkeypatch):
     for name, seconds in {"NAP": 0.1, "KEEPING": 0.005}.items():
-        monkeypatch.setattr(f"redbike.dispatcher.timekeeping.{name}", seconds)
+        monkeypatch.setattr(f"redbike.dispatcher.missed.{name}", seconds)
     written, write = [], Timefile.write
     monkeypatch.setattr(Timefile, "write", lambda *given: written.append(time.monotonic()) or write(*given))
     path, now, began = tmp_path / "timefile", store.timeline.read_clock(), time.monotonic()
@@ -288,7 +288,7 @@ def test_the_file_is_written_once_a_nap_however_many_jobs_come_due_and_at_exit(s
         set_job(store, f"{number}:A", "EVERY:1h@0", now + 0.2 + number / 50)
     with beside(store, Dispatcher(store, Settings(timefile=str(path))).dispatch):
         wait_until(lambda: store.client.llen(store.keys.queue("work-A")) == 40)
-        monkeypatch.setattr("redbike.dispatcher.timekeeping.NAP", 1000.0)
+        monkeypatch.setattr("redbike.dispatcher.missed.NAP", 1000.0)
         wait_until(lambda: blocked(store.client))
         assert 1 <= len(written) <= (time.monotonic() - began) / 0.1 + 1
         path.unlink()
@@ -346,7 +346,7 @@ def test_catchup_none_leaves_alone_what_waits_to_be_tried_again(store, now):
 
 def test_what_was_missed_is_skipped_a_page_at_a_time_until_it_is_to_stop(store, now, monkeypatch):
     """What is left stays as it is: the dispatcher that runs next skips it."""
-    monkeypatch.setattr("redbike.dispatcher.timekeeping.PAGE", 2)
+    monkeypatch.setattr("redbike.dispatcher.missed.PAGE", 2)
     for n in range(3):
         set_job(store.at(now - 6000), f"{n}:A", "EVERY:1000@0.0", now - 5000 + n)
     dispatcher, sent, run_all = Dispatcher(store, Settings(catchup="none")), [], store.scripts.run_all

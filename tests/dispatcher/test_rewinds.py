@@ -4,7 +4,7 @@ import pytest
 
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
-from redbike.dispatcher.timekeeping import BEHIND
+from redbike.dispatcher.missed import BEHIND
 from redbike.loop.timefile import Timefile
 from redbike.queries.metrics import Metrics
 from redbike.store.inspection.fsck import fsck

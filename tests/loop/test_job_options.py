@@ -7,7 +7,7 @@ import pytest
 from redbike.config.options import format_options, read_changes
 from redbike.config.settings import Settings, override
 from redbike.dispatcher.dispatcher import AHEAD, Dispatcher
-from redbike.dispatcher.timekeeping import skip_late, skip_missed
+from redbike.dispatcher.missed import skip_late, skip_missed
 from redbike.loop.changes import decide_again
 from redbike.loop.policies import decide_done, decide_failed, go_on_as_cron
 from redbike.loop.retries import count_retries

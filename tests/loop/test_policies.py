@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redbike.config.settings import Settings
+from redbike.loop.catchup import JUST_BEFORE, find_first_due, keep_failed, pass_surplus
 from redbike.loop.changes import decide_again, decide_owed
-from redbike.loop.occurrences import JUST_BEFORE, find_first_due, keep_failed, pass_surplus
 from redbike.loop.policies import (
     MAX_ERROR,
     MAX_TRACEBACK,

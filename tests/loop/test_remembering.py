@@ -5,7 +5,7 @@ import time
 import pytest
 
 from redbike import Again, Redbike, StopWork, UnsetJob
-from redbike.dispatcher import spare_time
+from redbike.dispatcher import housekeeping
 from redbike.errors import BadConfig, BadJobId
 from redbike.store.run import LEASE
 from redbike.worker import ends
@@ -195,7 +195,7 @@ def dispatching(bike, monkeypatch):
 def test_a_dispatcher_archives_when_it_is_idle_or_at_once_where_there_is_much(
     dispatching, monkeypatch, name, value, number, least
 ):
-    monkeypatch.setattr(spare_time, name, value)
+    monkeypatch.setattr(housekeeping, name, value)
     bike = dispatching()
     for each in range(number - 1):
         bike.set(f"{each}:A", "NOW")
@@ -208,7 +208,7 @@ def test_a_dispatcher_archives_when_it_is_idle_or_at_once_where_there_is_much(
 
 
 def test_what_cannot_be_archived_is_said_once_and_holds_up_no_job(dispatching, monkeypatch, caplog):
-    monkeypatch.setattr(spare_time, "INTERVAL", 0.0)
+    monkeypatch.setattr(housekeeping, "INTERVAL", 0.0)
     bike = dispatching()
     bike.client.set(bike.store.keys.counts, "wrong")
     bike.work_one()

@@ -3,7 +3,7 @@
 import pytest
 
 from redbike.config.settings import Settings
-from redbike.loop.occurrences import give_up_paused
+from redbike.loop.catchup import give_up_paused
 from redbike.loop.policies import decide_done
 from redbike.loop.resuming import resume, resume_over
 from redbike.schedule import parse

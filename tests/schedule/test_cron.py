@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
 from redbike.schedule.cron import Dates
-from redbike.schedule.crontab import FIELDS, parse_expression
+from redbike.schedule.cron_fields import FIELDS, parse_expression
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse
 from redbike.schedule.zones import EPOCH_DAY

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from redbike.config.parameters import OPTIONS
+from redbike.config.definitions import OPTIONS
 from redbike.web import app
 from redbike.web.api.routes import ROUTES
 from tests.pages import find_block

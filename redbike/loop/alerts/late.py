@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from redbike.config.options import parse_options
 from redbike.config.settings import Settings, override
 from redbike.errors import Unreachable
-from redbike.loop.occurrences import decide_next
+from redbike.loop.catchup import decide_next
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED, join_words

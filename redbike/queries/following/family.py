@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from redbike.config.settings import Settings, override
 from redbike.errors import BadSchedule
-from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE
+from redbike.loop.catchup import COUNT_LIMIT, JUST_BEFORE
 from redbike.queries.blackouts import Calendar
 from redbike.queries.following.budget import Budget
 from redbike.queries.following.held import find_held, follow_first, gather, hold_back, keeps_run, leave_out

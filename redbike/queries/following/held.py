@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from redbike.config.settings import Settings, override
 from redbike.errors import BadSchedule
+from redbike.loop.catchup import COUNT_LIMIT, JUST_BEFORE
 from redbike.loop.courses import Course, follow
-from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE
 from redbike.loop.outlook import Hold, Outlook
 from redbike.queries.blackouts import Calendar, Held
 from redbike.queries.following.budget import Budget

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
-from redbike.loop.occurrences import JUST_BEFORE
+from redbike.loop.catchup import JUST_BEFORE
 from redbike.queries.following.family import Family
 from redbike.schedule.clock import Clock
 from redbike.store.store import Store

@@ -7,7 +7,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
-from redbike.loop.occurrences import JUST_BEFORE
+from redbike.loop.catchup import JUST_BEFORE
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.windows import HeldWindow
 from redbike.store.groups import GroupState

@@ -10,8 +10,8 @@ from functools import partial
 from typing import NamedTuple
 
 from redbike.errors import BadSchedule
+from redbike.loop.catchup import JUST_BEFORE
 from redbike.loop.courses import Course, follow
-from redbike.loop.occurrences import JUST_BEFORE
 from redbike.loop.outlook import Outlook, find_zone
 from redbike.queries.blackouts import Calendar
 from redbike.queries.following.family import Family, find_after

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from redbike.loop.catchup import JUST_BEFORE
 from redbike.loop.courses import Course
-from redbike.loop.occurrences import JUST_BEFORE
 from redbike.loop.outlook import Outlook
 from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import QUARTER, Counting

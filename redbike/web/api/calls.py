@@ -15,7 +15,7 @@ from redbike.errors import BadConfig, NoSuchJob
 from redbike.queries.following.family import Family
 from redbike.queries.following.remarks import find_hidden
 from redbike.schedule.clock import Clock
-from redbike.schedule.times import read_time
+from redbike.schedule.typed_times import read_time
 from redbike.store.names import check_known_jobid
 from redbike.store.patterns import check_pattern, compile_patterns
 from redbike.text.parsing import is_number, refuse_constant

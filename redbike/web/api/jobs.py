@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from redbike.config.definitions import OPTIONS
 from redbike.config.options import parse_options
-from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
 from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import cancel_jobs, pause_jobs, resume_jobs, run_jobs

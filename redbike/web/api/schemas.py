@@ -6,7 +6,7 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from redbike.config.parameters import OPTIONS, Parameter
+from redbike.config.definitions import OPTIONS, Parameter
 from redbike.queries.events import Line
 from redbike.queries.fields import JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
 from redbike.store.details import JobDetails

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from redbike.config.definitions import OPTIONS, SETTINGS
 from redbike.config.options import find_backfill, parse_options, show_options
-from redbike.config.parameters import OPTIONS, SETTINGS
 from redbike.errors import NoSuchJob
 from redbike.queries.blackouts import describe_details, list_details, make_remark
 from redbike.queries.closed import read_limits

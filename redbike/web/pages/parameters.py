@@ -8,7 +8,7 @@ from starlette.requests import Request
 from redbike.errors import BadConfig
 from redbike.loop.worker_class import find_queue
 from redbike.schedule.clock import Clock
-from redbike.schedule.times import NOW
+from redbike.schedule.typed_times import NOW
 from redbike.store.names import check_queue_name
 from redbike.store.patterns import compile_patterns, make_search
 from redbike.text.parsing import parse_whole

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
+from redbike.config.definitions import OPTIONS
 from redbike.config.options import DATA
-from redbike.config.parameters import OPTIONS
 from redbike.control.options import change_options
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig, BadJobId, BadQueueName, BadSchedule, NoSuchJob, ServerError

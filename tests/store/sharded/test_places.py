@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from redis.crc import key_slot
 
-from redbike.config.parameters import MOST_SHARDS
+from redbike.config.definitions import MOST_SHARDS
 from redbike.errors import BadConfig
 from redbike.store.sharded.places import find_shard, name_shards
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from redbike.config.settings import Settings, override
 from redbike.errors import RedbikeError
-from redbike.loop.occurrences import count_given_up, pass_late_ones
+from redbike.loop.catchup import count_given_up, pass_late_ones
 from redbike.loop.timefile import Timefile
 from redbike.schedule.kinds import Schedule
 from redbike.store.namespace import PAGE, split

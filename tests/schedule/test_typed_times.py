@@ -7,7 +7,7 @@ import pytest
 
 from redbike.errors import BadSchedule
 from redbike.schedule.moments import END_OF_TIME
-from redbike.schedule.times import read_time
+from redbike.schedule.typed_times import read_time
 
 BERLIN = ZoneInfo("Europe/Berlin")
 THURSDAY = datetime(2026, 11, 26, 10, 30, tzinfo=BERLIN)

@@ -9,12 +9,12 @@ from typing import Literal, get_type_hints
 import pytest
 
 from redbike import BadConfig, JobOptions, KeywordSettings, Limit, Limits, Redbike, RoundRobin, Settings
-from redbike.cli.manual import MANUAL as text
 from redbike.cli.usage import GENERAL, Usage
+from redbike.cli.usage_text import USAGE_TEXT as text
+from redbike.config.definitions import NO_OR_YES, OPTIONS, PARAMETERS, SETTINGS
 from redbike.config.file import examine, load
 from redbike.config.limits import LIMITS
 from redbike.config.options import COLUMNS, read_changes
-from redbike.config.parameters import NO_OR_YES, OPTIONS, PARAMETERS, SETTINGS
 from tests.commandline import ROOT
 
 PAGE, _, OPTIONS_PAGE = (ROOT / "docs" / "configuration.rst").read_text().partition("Options of a job\n")

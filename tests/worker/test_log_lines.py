@@ -18,8 +18,8 @@ from redbike.store.enums import Outcome
 from redbike.store.namespace import make_tag
 from redbike.store.next_state import Answer, NextState
 from redbike.store.store import Store
-from redbike.worker import run_log
-from redbike.worker.run_log import INTERVAL, MOST_REMEMBERED, RunLog, Tracebacks
+from redbike.worker import log_lines
+from redbike.worker.log_lines import INTERVAL, MOST_REMEMBERED, RunLog, Tracebacks
 from redbike.worker.worker import Worker
 from tests.loops import Acting, beside, join, start
 from tests.verbs import Telling, set_job, take_one
@@ -97,7 +97,7 @@ def test_a_job_that_goes_round_has_one_line_for_all_its_runs(bike, lines):
 
 
 def test_many_jobs_have_a_line_together(bike, lines, monkeypatch):
-    monkeypatch.setattr(run_log, "MOST", 3)
+    monkeypatch.setattr(log_lines, "MOST", 3)
     log = RunLog()
     monkeypatch.setattr(log, "_thread", threading.current_thread())  # none is started
     ended, answers = end(bike, 1)
@@ -112,7 +112,7 @@ def test_many_jobs_have_a_line_together(bike, lines, monkeypatch):
 
 
 def test_a_reader_that_hangs_holds_up_nobody(bike, monkeypatch, caplog):
-    monkeypatch.setattr(run_log, "MOST", 5)
+    monkeypatch.setattr(log_lines, "MOST", 5)
     nobody, ended = RunLog(), end(bike)
     nobody.add(*ended)
     assert not nobody._waiting, "nobody reads it"
