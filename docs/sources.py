@@ -16,14 +16,14 @@ from sphinx.util.docutils import SphinxDirective
 import redbike
 from redbike.cli import help
 from redbike.cli.usage import Usage
-from redbike.cli.usage_text import USAGE_TEXT
+from redbike.cli.usage_text import TEXT
 from redbike.config.definitions import OPTIONS
 from redbike.store import keys
 
 
 def list_commands() -> Iterator[str]:
     """Yield a section for each command, with what ``redbike help`` says of it."""
-    usage = Usage(USAGE_TEXT)
+    usage = Usage(TEXT)
     for command in usage.lines:
         yield from (command, "-" * len(command), "", "::", "")
         yield from (f"   {line}" for line in help.explain(usage, command).splitlines())

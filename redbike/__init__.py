@@ -197,10 +197,10 @@ __all__ = [
 _PLACES = {
     name: f"redbike.{module}"
     for module, names in {
+        "config.definitions": "Catchup LogFormat LogLevel NoOrYes OnError OnLost OnTimeout Overlap",
         "config.labels": "TagLike",
         "config.limits": "Limit Limits",
         "config.options": "JobOptions",
-        "config.parameters": "Catchup LogFormat LogLevel NoOrYes OnError OnLost OnTimeout Overlap",
         "config.settings": "KeywordSettings Settings",
         "control.backfilling": "Backfill",
         "control.pairs": "Pair",

@@ -16,8 +16,8 @@ from redbike.store.backfill import NewBackfill
 from redbike.store.blackouts import Blackout
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
+from redbike.store.lease import LEASE
 from redbike.store.processes import ProcessRecord
-from redbike.store.run import LEASE
 from redbike.store.store import Store
 from redbike.worker.batch import MOST
 from redbike.worker.worker import Worker

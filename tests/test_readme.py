@@ -16,7 +16,7 @@ import pytest
 
 from redbike import Jobs
 from redbike.cli.usage import Usage
-from redbike.cli.usage_text import USAGE_TEXT
+from redbike.cli.usage_text import TEXT
 from redbike.schedule.parser import parse
 from redbike.worker.functions import _OF_CALLS, _OF_WORKERS
 from tests.commandline import ROOT, Shell
@@ -43,7 +43,7 @@ def test_the_targets_of_make_are_there():
 
 
 def test_each_option_of_a_command_is_on_a_page():
-    usage, pages = Usage(USAGE_TEXT), "\n".join(page.read_text() for page in PAGES.values())
+    usage, pages = Usage(TEXT), "\n".join(page.read_text() for page in PAGES.values())
     # Those of a job are in the table of settings.
     shown = {*re.findall(r"--[a-z][a-z-]*", pages), *(f"--{name}" for name in re.findall(r"``([a-z-]+)``", pages))}
     assert usage.options.keys() - shown == set()

@@ -29,11 +29,11 @@ from redbike.store import rights
 from redbike.store.agreed import FUNCTIONS, Naming
 from redbike.store.cursors import Cursor
 from redbike.store.job import JobSearch
+from redbike.store.lease import LEASE
 from redbike.store.misplaced import TIMER
 from redbike.store.next_state import NextState
 from redbike.store.outputs import pack_output
 from redbike.store.past_runs import RunSearch
-from redbike.store.run import LEASE
 from redbike.store.sharded.quotas import divide_anew, divide_missed
 from redbike.store.signals import Signal
 from tests.commandline import ROOT, Shell

@@ -23,7 +23,7 @@ from redbike import (
     Redbike,
 )
 from redbike.cli.usage import Usage
-from redbike.cli.usage_text import USAGE_TEXT as text
+from redbike.cli.usage_text import TEXT as text
 from redbike.config import definitions, labels, limits, options, ping_urls, settings
 from redbike.config.definitions import OPTIONS
 from redbike.config.settings import Settings
@@ -33,7 +33,7 @@ from redbike.loop import policies, worker_class
 from redbike.queries import forecast
 from redbike.schedule import moments
 from redbike.schedule.rrule import recurrence
-from redbike.store import every_host, names, run, tally, workers
+from redbike.store import every_host, lease, names, tally, workers
 from redbike.store.keys import FIXED
 from redbike.web import login
 from redbike.web.server import MOST_AT_ONCE as MOST_CONNECTIONS
@@ -166,7 +166,7 @@ LIMITS = {
     "traceback that is kept": policies.MAX_TRACEBACK,
     "pause between two tries": Settings().max_backoff,
     "losses in a row": Settings().max_losses,
-    "lease of a worker": run.LEASE,
+    "lease of a worker": lease.LEASE,
     "hours of ``agenda``": forecast.MOST_HOURS,
     "calendar for ``import ics``": calendar.MAX_SIZE,
     "headers of a request, page": login.MOST_HEADERS,
@@ -206,11 +206,11 @@ def test_the_page_on_configuration_says_how_long_things_are_kept():
 
 def test_every_page_has_the_lease_and_the_time_until_a_lost_worker_is_found():
     page = (ROOT / "docs" / "failures.rst").read_text().partition("\nA lost worker\n")[2].partition("\n---\n")[0]
-    assert f"a lease of {run.LEASE:.0f} seconds" in page
+    assert f"a lease of {lease.LEASE:.0f} seconds" in page
     assert f"every {heartbeat.INTERVAL:.0f} seconds" in page
     for path in ROOT.glob("docs/*.rst"):
         for said in re.findall(r"lease[^.]{,60}? of (\d+)\s+seconds", path.read_text()):
-            assert float(said) == run.LEASE, path.name
+            assert float(said) == lease.LEASE, path.name
 
 
 def test_the_page_on_installation_names_every_extra_and_what_is_needed():

@@ -10,7 +10,7 @@ from docopt import DocoptExit, docopt
 
 from redbike.cli.messages import BAD, DONE, FAILED, INTERRUPTED, complain, log_to
 from redbike.cli.usage import Usage, UsageError
-from redbike.cli.usage_text import USAGE_TEXT
+from redbike.cli.usage_text import TEXT
 from redbike.config.file import Config, load
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError
@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    usage = Usage(USAGE_TEXT)
+    usage = Usage(TEXT)
     try:
         words, options = usage.split(argv)
         if "--version" in options:

@@ -1,6 +1,6 @@
 """The text from which the command line is parsed, and which its help shows; Python may run without docstrings."""
 
-USAGE_TEXT = """Redbike runs jobs on cron, iCal RRULE and one-off schedules, with Redis or Valkey, and needs nothing else.
+TEXT = """Redbike runs jobs on cron, iCal RRULE and one-off schedules, with Redis or Valkey as the only moving part.
 
 Usage:
   redbike [options] set [--after=<TIMESTAMP>] [--tz=<ZONE>] [--data=<JSON>] [--timeout=<DURATION>]

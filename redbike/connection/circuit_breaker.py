@@ -1,6 +1,6 @@
-"""Servers that have not answered in time: whoever needs one of them is told so at once, and does not wait too.
+"""A circuit breaker: a request to a server that has not answered in time fails at once, until it answers again.
 
-That is for programs that use several masters. One that is suspended, or cut off, keeps connections open, and so each
+It is for programs that use several masters. One that is suspended, or cut off, keeps connections open, and so each
 request to it takes the whole timeout, while the others have work to do.
 """
 
@@ -13,7 +13,7 @@ Address = tuple[str, int]
 AGAIN = 0.5  # seconds after which a silent server is asked again
 
 
-class Silence:
+class CircuitBreaker:
     """Knows which servers are silent. A thread asks each of them until it `answers`.
 
     Threads share it without a lock, which a fork might find taken for good. A forked process begins anew.
@@ -32,7 +32,7 @@ class Silence:
         if address not in self and not self._retired.is_set():
             self._silent[address] = os.getpid()
             try:
-                threading.Thread(target=self._ask, args=(address,), name="redbike-silence", daemon=True).start()
+                threading.Thread(target=self._ask, args=(address,), name="redbike-breaker", daemon=True).start()
             except RuntimeError:  # there is no room for a thread that would ask it again
                 self._silent.pop(address, None)
 

@@ -29,7 +29,7 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
-from redbike.connection.circuit_breaker import Address, Silence
+from redbike.connection.circuit_breaker import Address, CircuitBreaker
 from redbike.connection.forks import begin_in_forks
 from redbike.connection.tls import TLSConnection
 
@@ -63,7 +63,7 @@ class Router:
         }
         self._known: list[Address] = []  # the nodes that the cluster named last
         self._found: tuple[Address, float] | None = None  # a master, and until when it is reused
-        self.silence: Silence | None = None  # the nodes that have not answered, if programs are to know that
+        self.breaker: CircuitBreaker | None = None  # the nodes that have not answered, if programs are to know that
         begin_in_forks(self)
 
     def _begin(self) -> None:
@@ -72,12 +72,12 @@ class Router:
     def copy(self) -> "Router":
         """Return a router of the same cluster, without a slot."""
         copy = Router([*self._known, *self.given], self._connection_class, self._arguments)
-        copy.silence = self.silence
+        copy.breaker = self.breaker
         return copy
 
     def note_silence(self) -> None:
         """Note from now on which nodes do not answer, here and in all copies."""
-        self.silence = self.silence or Silence(self._answers)
+        self.breaker = self.breaker or CircuitBreaker(self._answers)
 
     def aim_at(self, key: str) -> None:
         """Find the master of the slot of `key` from now on."""
@@ -96,7 +96,7 @@ class Router:
 
     def check(self) -> None:
         """Raise `ConnectionError` if the master has not answered of late, and no other one has its slot."""
-        if self.silence is not None and self.recall() in self.silence and (address := self.find()) in self.silence:
+        if self.breaker is not None and self.recall() in self.breaker and (address := self.find()) in self.breaker:
             raise ConnectionError(f"{address[0]}:{address[1]} does not answer")
 
     def find(self) -> Address:
@@ -123,7 +123,7 @@ class Router:
         errors, refusals = list[str](), list[RedisError]()
         # In any order, as some may be gone, and others not know yet what has changed.
         known = random.sample(self._known, len(self._known))
-        for node in sorted(dict.fromkeys([*known, *self.given]), key=lambda node: node in (self.silence or ())):
+        for node in sorted(dict.fromkeys([*known, *self.given]), key=lambda node: node in (self.breaker or ())):
             try:
                 found = self._read_slots(node, self._request_slots(node))
             except (ConnectionError, TimeoutError, OSError, ResponseError, InvalidResponse) as error:
@@ -209,7 +209,7 @@ class SlotConnection(redis.Connection):
 
         Each master has users of its own, so an error names the one that refuses the login.
         """
-        self._greets = self.router.silence is not None
+        self._greets = self.router.breaker is not None
         try:
             super().on_connect_check_health(check_health)
         except AuthenticationError as error:
@@ -220,7 +220,7 @@ class SlotConnection(redis.Connection):
     def _connect(self) -> Any:
         self.host, self.port = self.router.find()
         timeouts = self.socket_timeout, self.socket_connect_timeout
-        if self.router.silence is not None:
+        if self.router.breaker is not None:
             # A host that is gone rejects nothing, and a suspended master says nothing to a handshake of TLS.
             self.socket_timeout, self.socket_connect_timeout = (min(each or ANSWER, ANSWER) for each in timeouts)
         try:
@@ -254,8 +254,8 @@ class SlotConnection(redis.Connection):
             raise TimeoutError(f"{self.host}:{self.port} does not answer within {seconds:g} s")
 
     def _note_silence(self) -> None:
-        if self.router.silence is not None:
-            self.router.silence.note((self.host, self.port))
+        if self.router.breaker is not None:
+            self.router.breaker.note((self.host, self.port))
 
 
 class SlotSSLConnection(SlotConnection, TLSConnection):

@@ -65,7 +65,7 @@ class Pool(redis.ConnectionPool):
         self.disconnect(inuse_connections=False)
         if self.idle is not None:
             self.idle.retire()
-            self.connection_kwargs["router"].silence.retire()
+            self.connection_kwargs["router"].breaker.retire()
 
     def release(self, connection: Any) -> None:
         """Take a connection back."""

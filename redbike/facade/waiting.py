@@ -13,9 +13,9 @@ from redbike.schedule.moments import DurationLike, read_duration
 from redbike.store.enums import Left, Outcome
 from redbike.store.history import LONG, MAX_ATTEMPT, TICKS, PastRun, is_tried_again
 from redbike.store.inspected import JobState
+from redbike.store.lease import CLOCKS_DIFFER
 from redbike.store.log import LogEntry
 from redbike.store.records import RetryState
-from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.sharded.missing import list_listens
 from redbike.store.store import Store
 from redbike.worker.calls import JobHandle, read_clock

@@ -27,7 +27,7 @@ from redbike.schedule.kinds import Stop
 from redbike.schedule.moments import AWAITED
 from redbike.store.enums import MAIL, NEEDS_FULL, Event, Left, Skip
 from redbike.store.keys import GIVEN
-from redbike.store.run import CLOCKS_DIFFER
+from redbike.store.lease import CLOCKS_DIFFER
 
 PARTS = (
     "_given",  # decodes what the script is given

@@ -13,9 +13,9 @@ from zlib import crc32
 
 from redbike.errors import RedbikeError
 from redbike.store.hosts import has_host_queue, name_host_queue
+from redbike.store.lease import CLOCKS_DIFFER
 from redbike.store.names import find_function
 from redbike.store.records import MOMENT
-from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.shell import QUEUE, TAKER, get_taker, is_of_shell, say_need
 from redbike.text.parsing import is_whole_number, load_object
 

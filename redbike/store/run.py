@@ -13,11 +13,6 @@ from redbike.store.records import Progress
 from redbike.store.stopping import Stopping
 from redbike.text.printable import escape
 
-LEASE = 12.0  # seconds without a heartbeat after which a worker counts as dead
-GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
-CLOCKS_DIFFER = 2.0  # seconds by which two readings of Redis' clock may differ
-AHEAD = 60.0  # seconds by which a clock must have been ahead to be named: less is soon over
-SLACK = 1.0  # seconds by which what was made from a deadline may differ from it
 MOST_TEXT = 100  # characters of how far a run is
 SAFE = "".join(char for char in map(chr, range(33, 127)) if char != "%")  # what a key has of a job id as it is
 

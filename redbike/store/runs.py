@@ -15,11 +15,12 @@ from redbike.schedule.parser import is_one_off
 from redbike.store.entries import NOT_BEGUN, mark_of_backfill, pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
+from redbike.store.lease import GRACE, LEASE
 from redbike.store.namespace import Namespace, name_process, number_queues, read_json
 from redbike.store.next_state import Answer, EndedRun, NextState
 from redbike.store.outputs import count_older, pack_output
 from redbike.store.records import Progress, RetryState, decode, encode, format_time
-from redbike.store.run import GRACE, LEASE, Poll, Run
+from redbike.store.run import Poll, Run
 from redbike.store.scripts import Call, Reply
 
 NOTHING_TOLD = Progress(0.0)  # of a run that has tried to say how far it is

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from redbike.errors import BadConfig, ServerError, Unreachable
+from redbike.store.lease import CLOCKS_DIFFER
 from redbike.store.namespace import Part, make_tag, read_time
 from redbike.store.records import decode
-from redbike.store.run import CLOCKS_DIFFER
 from redbike.text.printable import quote
 
 

@@ -8,10 +8,11 @@ from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Skip
 from redbike.store.keys import OWNER
+from redbike.store.lease import CLOCKS_DIFFER
 from redbike.store.namespace import PAGE, Namespace, Part, number_queues, read_json, read_time
 from redbike.store.processes import ProcessRecord
 from redbike.store.records import RetryState, RunRecord, Waiting, decode, encode, pair_up, parse_number
-from redbike.store.run import CLOCKS_DIFFER, Run
+from redbike.store.run import Run
 from redbike.store.scripts import Call, Reply
 
 MOST_DUE = 4 * PAGE  # due jobs in a survey

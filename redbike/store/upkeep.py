@@ -13,11 +13,11 @@ from redbike.connection.refusals import translate_errors
 from redbike.schedule.clock import Clock, format_length
 from redbike.store.enums import Skip
 from redbike.store.inspected import FOLLOWER, JobState
+from redbike.store.lease import AHEAD, CLOCKS_DIFFER, GRACE, LEASE, SLACK
 from redbike.store.namespace import PAGE, Part, split
 from redbike.store.patterns import escape
 from redbike.store.prefixes import is_shard, list_inflight
 from redbike.store.records import REWIND, decode, encode, format_time
-from redbike.store.run import AHEAD, CLOCKS_DIFFER, GRACE, LEASE, SLACK
 from redbike.store.scripts import Call
 
 # The commands by which one says that one knows, and brings back what a clock has put too late.

@@ -8,10 +8,10 @@ from typing import Any
 from redbike.connection.refusals import translate_errors
 from redbike.store.agreed import PROTOCOL, Naming, check_protocol
 from redbike.store.keys import OWNER
+from redbike.store.lease import CLOCKS_DIFFER
 from redbike.store.namespace import PAGE, Part, split
 from redbike.store.processes import LOST, MOST_JOBS, Process, ProcessRecord, make_process
 from redbike.store.records import decode, parse_batch
-from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.scripts import Reply
 
 INTERVAL = 6.0  # seconds after which a process is to be seen again

@@ -18,8 +18,9 @@ from typing import TypeVar
 from redbike.errors import RedbikeError
 from redbike.loop.loop import Loop
 from redbike.loop.queues import Queues
+from redbike.store.lease import LEASE
 from redbike.store.next_state import EndedRun
-from redbike.store.run import LEASE, Run
+from redbike.store.run import Run
 from redbike.text.printable import name_number
 from redbike.worker.heartbeat import Heartbeat
 from redbike.worker.runner import Runner

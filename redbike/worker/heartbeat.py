@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from redbike.errors import RedbikeError, Unreachable
 from redbike.process import watchdog
-from redbike.store.run import LEASE, Run
+from redbike.store.lease import LEASE
+from redbike.store.run import Run
 from redbike.store.store import Store
 from redbike.worker.live import LivePublisher
 

@@ -20,8 +20,9 @@ from redbike.errors import RedbikeError, Unreachable
 from redbike.loop.loop import Loop
 from redbike.loop.queues import Queues
 from redbike.process import leaving
+from redbike.store.lease import LEASE
 from redbike.store.next_state import EndedRun, NextState
-from redbike.store.run import LEASE, Run
+from redbike.store.run import Run
 from redbike.text.printable import describe
 from redbike.worker.batch import TOGETHER, Batch, BatchRunner, Pace
 from redbike.worker.heartbeat import Heartbeat

@@ -16,8 +16,9 @@ from redbike.errors import BadConfig
 from redbike.loop.loop import Loop
 from redbike.process.signals import interrupts_caller
 from redbike.store.history import NOT_KEPT
+from redbike.store.lease import LEASE
 from redbike.store.log import Log, LogEntry
-from redbike.store.run import LEASE, Run
+from redbike.store.run import Run
 from redbike.store.runs import Runs
 from redbike.text.parsing import load_json
 from redbike.text.printable import describe, get_message

@@ -25,10 +25,11 @@ from redbike.loop.queues import Queues
 from redbike.loop.registration import Presence, shorten, sum_others
 from redbike.loop.worker_class import WorkerClass
 from redbike.process import leaving
+from redbike.store.lease import LEASE
 from redbike.store.neighbours import Neighbours
 from redbike.store.next_state import EndedRun, NextState
 from redbike.store.processes import Takers
-from redbike.store.run import LEASE, Poll, Run
+from redbike.store.run import Poll, Run
 from redbike.store.sharded.missing import name_if_silent
 from redbike.store.signals import has_new_halt
 from redbike.store.store import Store

@@ -17,7 +17,7 @@ from redbike.cli.entry import COMMANDS
 from redbike.cli.help import EXAMPLES, OVERVIEW, list_examples
 from redbike.cli.messages import DONE
 from redbike.cli.usage import Usage
-from redbike.cli.usage_text import USAGE_TEXT as text
+from redbike.cli.usage_text import TEXT as text
 from redbike.schedule.parser import KEYWORDS
 from tests.cases.calendars import answers
 from tests.cli.test_tail import listeners

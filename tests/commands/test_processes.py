@@ -18,7 +18,7 @@ from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import Overrun
 from redbike.store.enums import Event
-from redbike.store.run import LEASE
+from redbike.store.lease import LEASE
 from tests.commandline import ROOT
 from tests.commands.conftest import LONG
 from tests.durations import SOON_AGAIN

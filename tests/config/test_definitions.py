@@ -10,7 +10,7 @@ import pytest
 
 from redbike import BadConfig, JobOptions, KeywordSettings, Limit, Limits, Redbike, RoundRobin, Settings
 from redbike.cli.usage import GENERAL, Usage
-from redbike.cli.usage_text import USAGE_TEXT as text
+from redbike.cli.usage_text import TEXT as text
 from redbike.config.definitions import NO_OR_YES, OPTIONS, PARAMETERS, SETTINGS
 from redbike.config.file import examine, load
 from redbike.config.limits import LIMITS

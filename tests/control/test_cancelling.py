@@ -8,7 +8,7 @@ from redbike.control.jobs import cancel_jobs
 from redbike.loop.policies import decide_failed, decide_lost, decide_overrun
 from redbike.loop.requests import compute_cancellation
 from redbike.store.inspection.fsck import fsck
-from redbike.store.run import LEASE
+from redbike.store.lease import LEASE
 from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, dump, end, place, take
 from tests.store.test_transitions import VERBS
 from tests.verbs import Quiet, run_job, set_job

@@ -13,9 +13,10 @@ from redbike.loop.timefile import Timefile
 from redbike.loop.worker_class import RoundRobin
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
+from redbike.store.lease import LEASE
 from redbike.store.next_state import NextState
 from redbike.store.records import RetryState, parse_batch
-from redbike.store.run import LEASE, Run
+from redbike.store.run import Run
 from redbike.store.scripts import SCRIPTS, Pipeline
 from redbike.store.store import Store
 from tests.loops import beside, blocked, join, start

@@ -14,8 +14,8 @@ from redbike.loop.resuming import resume
 from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
+from redbike.store.lease import LEASE
 from redbike.store.records import RetryState
-from redbike.store.run import LEASE
 from redbike.worker.worker import Worker
 from tests.states import JOB, QUEUE, inspect
 from tests.store.inspection.mending import repaired

@@ -15,10 +15,11 @@ from redbike.schedule.jitter import compute_jitter
 from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
+from redbike.store.lease import LEASE
 from redbike.store.namespace import STEP
 from redbike.store.next_state import Answer, NextState
 from redbike.store.records import RetryState
-from redbike.store.run import LEASE, Run
+from redbike.store.run import Run
 from redbike.store.schedules import find_schedule
 from tests.states import JOB, QUEUE, end, inspect
 from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many, take_one

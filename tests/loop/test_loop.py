@@ -18,7 +18,7 @@ from redbike.loop.wakeup import Wakeup
 from redbike.process import leaving, signals
 from redbike.process.signals import StopFlag
 from redbike.store.inspection.fsck import fsck
-from redbike.store.run import LEASE
+from redbike.store.lease import LEASE
 from redbike.store.store import Store
 from tests.commandline import make_module
 from tests.loops import blocked, join, make_worker, start

@@ -20,9 +20,9 @@ from redbike.dispatcher.sharded import Dispatchers
 from redbike.errors import Unreachable
 from redbike.loop.pings import LANES, MOST, Pings
 from redbike.store.enums import Outcome
+from redbike.store.lease import LEASE
 from redbike.store.namespace import make_tag
 from redbike.store.next_state import NextState
-from redbike.store.run import LEASE
 from redbike.store.store import Store
 from tests.proc import arguments_below
 from tests.verbs import Telling, take_one

@@ -7,7 +7,7 @@ import pytest
 from redbike import Again, Redbike, StopWork, UnsetJob
 from redbike.dispatcher import housekeeping
 from redbike.errors import BadConfig, BadJobId
-from redbike.store.run import LEASE
+from redbike.store.lease import LEASE
 from redbike.worker import ends
 from tests.loops import Doing, join, raising, start
 from tests.states import QUEUE

@@ -24,7 +24,7 @@ SHORT = set_lines(
     # of them ends or replaces itself before, as its function goes on after its deadline.
     leaving__MARGIN=120.0,
     heartbeat__STUCK_AFTER=120.0,
-    run__LEASE=3.0,
+    lease__LEASE=3.0,
     heartbeat__INTERVAL=0.3,
     dispatcher__LONGEST_SLEEP=0.5,
 )

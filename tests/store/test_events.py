@@ -9,7 +9,7 @@ from redbike.control.moving import Mover
 from redbike.errors import BadConfig, ServerError, Unreachable
 from redbike.store import listening
 from redbike.store.inspection.fsck import fsck
-from redbike.store.run import LEASE
+from redbike.store.lease import LEASE
 from tests.states import QUEUE
 from tests.verbs import Telling, take_many
 from tests.waiting import wait_until

@@ -17,9 +17,9 @@ from redbike.store.enums import Outcome
 from redbike.store.history import MAX_SIZE, Usage, pack_run, pack_worker, read_run
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
+from redbike.store.lease import LEASE
 from redbike.store.namespace import make_tag
 from redbike.store.next_state import NextState
-from redbike.store.run import LEASE
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS, count, count_recent
 from tests.states import JOB, NOW, OLD, QUEUE, START, queue_for

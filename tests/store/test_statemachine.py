@@ -31,11 +31,12 @@ from redbike.store.enums import Outcome, Skip
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.keys import NOTIFIES, OWNER
+from redbike.store.lease import GRACE, LEASE
 from redbike.store.next_state import NextState
 from redbike.store.processes import LOST
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.records import Progress, RetryState, parse_batch
-from redbike.store.run import GRACE, LEASE, Run
+from redbike.store.run import Run
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS
 from redbike.worker.ends import commit

@@ -6,8 +6,8 @@ from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
+from redbike.store.lease import LEASE
 from redbike.store.next_state import NextState
-from redbike.store.run import LEASE
 from redbike.store.store import Store
 from tests.verbs import survey, take_many
 

@@ -22,6 +22,7 @@ from redbike.store.entries import pack_entry, read_entry
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.keys import NOTIFIES
+from redbike.store.lease import GRACE, LEASE
 from redbike.store.links import Message
 from redbike.store.lua_loader import load_all
 from redbike.store.moving.shard import OLD as ASIDE
@@ -29,7 +30,7 @@ from redbike.store.moving.shard import Shard
 from redbike.store.next_state import NextState
 from redbike.store.quotas import Quota, Whole
 from redbike.store.records import Progress
-from redbike.store.run import GRACE, LEASE, Run
+from redbike.store.run import Run
 from redbike.store.scripts import Call
 from redbike.store.store import Store
 from redbike.store.tokens import Token

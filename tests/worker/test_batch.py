@@ -14,9 +14,9 @@ from redbike.loop.worker_class import RoundRobin
 from redbike.store.enums import Skip
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
+from redbike.store.lease import LEASE
 from redbike.store.next_state import NextState
 from redbike.store.records import RetryState
-from redbike.store.run import LEASE
 from redbike.store.store import Store
 from redbike.worker.batch import MOST, SPLIT_AFTER, TARGET, UNREPORTED, Batch, Pace, Watch
 from redbike.worker.leaving import Left, hand_back

@@ -9,8 +9,9 @@ import pytest
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
 from redbike.store.inspection.fsck import fsck
+from redbike.store.lease import LEASE
 from redbike.store.next_state import NextState
-from redbike.store.run import LEASE, Run
+from redbike.store.run import Run
 from redbike.worker.heartbeat import INTERVAL, Heartbeat
 from tests.loops import Acting, join, raising, start
 from tests.states import take

@@ -12,7 +12,7 @@ from redbike.loop.alerts.conditions import Condition, Found
 from redbike.loop.alerts.sender import format_alert
 from redbike.store.alerts import DISPATCHER, JOB, MISSED, PROCESS, REWIND, SHARD, WATCHED, Change, Known, Missed, Told
 from redbike.store.enums import Alert
-from redbike.store.run import CLOCKS_DIFFER
+from redbike.store.lease import CLOCKS_DIFFER
 
 HasRecovered = Callable[[str, Mapping[str, float]], bool | None]
 

@@ -29,9 +29,9 @@ from redbike.loop.worker_class import Checkable, RoundRobin, check_worker, read_
 from redbike.queries.check.findings import Finding, Needed, note
 from redbike.queries.health import describe_refusal
 from redbike.schedule.zones import find_release
+from redbike.store.lease import CLOCKS_DIFFER
 from redbike.store.processes import ZONES, Process
 from redbike.store.rights import PUBLISHING, ROLES, describe_missing
-from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.store import Store
 from redbike.text.printable import name_some
 

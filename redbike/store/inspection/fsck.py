@@ -25,10 +25,10 @@ from redbike.store.blackouts import BlackoutState
 from redbike.store.inspection.hosts import list_bad_hosts
 from redbike.store.inspection.jobs import check_entries, check_job, find_bad_jobs, inspect_jobs, list_astray
 from redbike.store.inspection.listing import Listing, find_wrong_types, list_all
+from redbike.store.lease import AHEAD, GRACE, LEASE, SLACK
 from redbike.store.namespace import PAGE, split
 from redbike.store.questions import TagState
 from redbike.store.queue_limits import QueueLimitsState
-from redbike.store.run import AHEAD, GRACE, LEASE, SLACK
 from redbike.store.store import Store
 from redbike.store.timeline import is_ahead
 from redbike.store.upkeep import MINE, REPAIR, Rewind

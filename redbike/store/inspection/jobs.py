@@ -18,9 +18,9 @@ from redbike.store.enums import Event
 from redbike.store.groups import see_whole
 from redbike.store.inspected import JobState
 from redbike.store.inspection.listing import Listing, get_home, get_own_queue
+from redbike.store.lease import AHEAD
 from redbike.store.namespace import PAGE, split
 from redbike.store.records import RetryState, Status
-from redbike.store.run import AHEAD
 from redbike.store.schedules import find_schedule
 from redbike.store.sharded.missing import ask_each, tolerate_missing
 from redbike.store.store import Store

@@ -9,9 +9,9 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.store.lease import AHEAD
 from redbike.store.next_state import NextState
 from redbike.store.records import RetryState
-from redbike.store.run import AHEAD
 from redbike.store.schedules import find_schedule
 from tests.servers import Node, free_ports
 from tests.states import QUEUE

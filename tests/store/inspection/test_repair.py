@@ -18,9 +18,10 @@ from redbike.store.agreed import PROTOCOL
 from redbike.store.inspected import JobState
 from redbike.store.inspection.jobs import check_job, list_places
 from redbike.store.keys import FIXED
+from redbike.store.lease import GRACE, LEASE
 from redbike.store.next_state import NextState
 from redbike.store.records import RetryState
-from redbike.store.run import GRACE, LEASE, Run
+from redbike.store.run import Run
 from tests.commandline import make_module
 from tests.cuts import check_all
 from tests.states import dump, end
