@@ -26,7 +26,9 @@ def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **
     next_due = schedule.find_place(after)
     if next_due is None or next_due > now:
         return NextState("next", due=next_due, **kept)
-    if run.has_begun and settings.overlap == "queue" and settings.catchup != "all":
+    # A single run is not skipped: it came due during one that somebody asked for.
+    is_queued = settings.overlap == "queue" or schedule.runs_once
+    if run.has_begun and is_queued and settings.catchup != "all":
         # Nobody knows when the first try began: all that came due since may have done so during it.
         run = replace(run, start=after)
     if settings.catchup == "all" and schedule.count(after, min(run.start, now), 1):
@@ -39,7 +41,7 @@ def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **
     paused = count_paused(run, schedule, after, min(run.start, now))
     skipped: dict[str, Any] = {"missed": max(0, missed - paused), "paused": paused, "overlapped": overlapped}
     next_state = NextState("next", due=schedule.find_place(max(now, after)), **skipped, **kept)
-    return _queue_overlapped(next_state, run, schedule, settings, now) if settings.overlap == "queue" else next_state
+    return _queue_overlapped(next_state, run, schedule, settings, now) if is_queued else next_state
 
 
 def _queue_overlapped(next_state: NextState, run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState:

@@ -35,7 +35,7 @@ class JobDetails(TypedDict):
     follows_group: NotRequired[GroupDetails]  #: what it waits for, or has waited for
     paused: NotRequired[PauseDetails]
     blackouts: NotRequired[list[BlackoutDetails]]  #: when it is paused again and again
-    held_for: NotRequired[float]  #: the due time of the occurrence that its pause holds
+    held_for: NotRequired[float]  #: when what its pause holds is due: an occurrence, or a further try
     working_for: NotRequired[float]  #: the due time of the occurrence that runs
     working_since: NotRequired[float]  #: when its run began
     deadline: NotRequired[float]  #: of its run

@@ -98,6 +98,14 @@ DONE = [
     # and if it is not late by then: 110, 120, 130 and 140 are; with less grace, all are.
     ({}, QUEUE | {"grace": 12.0}, 155.0, due(150.0, late=4, retry_state="0 0 0 - 155.000000")),
     ({}, QUEUE | {"grace": 1.0}, 155.0, due(160.0, overlapped=5)),
+    # A one-off that came due during a run that somebody asked for, or while that was retried, is run in any case.
+    ({"schedule": "AT:125", "after": 99.0}, {}, 155.0, due(125.0, retry_state="0 0 0 - 155.000000")),
+    (
+        {"schedule": "AT:125", "start": 130.0, "after": 99.0, "tries": 1},
+        {},
+        155.0,
+        due(125.0, retry_state="0 0 0 - 155.000000"),
+    ),
 ]
 
 
