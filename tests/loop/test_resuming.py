@@ -91,7 +91,7 @@ def test_a_job_that_was_paused_for_a_day(store, times, policies, runs, skipped):
 
 @pytest.mark.parametrize(("times", "runs"), [(BEFORE, []), (QUEUED, hours(11))])
 def test_the_limit_holds_also_where_more_came_due_than_is_counted(store, times, runs, monkeypatch):
-    for name in ("occurrences", "resuming"):
+    for name in ("catchup", "resuming"):
         monkeypatch.setattr(f"redbike.loop.{name}.COUNT_LIMIT", 7)
     settings, (was_set, due, paused) = Settings(catchup="all", catchup_limit=5), times
     set_job(store.at(was_set), JOB, HOURLY, due)
