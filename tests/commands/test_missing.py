@@ -1,10 +1,11 @@
 """A worker that has no command for a job leaves it to others; ``health`` names what no worker has."""
 
 import contextlib
+from pathlib import Path
 
 import pytest
 
-from redbike.commands import Commands
+from redbike.commands import Commands, reloading
 from redbike.config.settings import Settings
 from redbike.facade.redbike import Redbike
 from redbike.store.store import Store
@@ -66,13 +67,21 @@ def test_it_is_left_to_a_worker_that_has_it_and_nothing_has_failed(make, bike):
     assert bike.store.questions.inspect(["x:A"])[0].retry_state == ""
 
 
-def test_what_nobody_has_is_offered_again_less_and_less_often(make, bike):
+def test_what_nobody_has_is_offered_again_less_and_less_often(make, bike, monkeypatch):
+    for name in ("LOOK", "SETTLED"):
+        monkeypatch.setattr(reloading, name, 0.0)
     worker = make("one", "y")
     set_job(bike.store, "x:A", HOURLY, "now")
     for expected in (0.5, 2, 4, 8, 16, 20, 20):
         least, most = leave(bike, worker)
         assert least < expected + 0.9
         assert most > expected - 0.9
+    file = Path(worker.worker._path)
+    file.write_text("[commands]\nx = true\n")
+    assert worker.work_one() == "x:A"
+    file.write_text("[commands]\ny = true\n")
+    bike.run("x:A")
+    assert leave(bike, worker)[0] < 0.5 + 0.9, "as if it had never been left"
 
 
 def test_a_failure_that_is_kept_stays(make, bike):

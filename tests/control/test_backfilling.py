@@ -9,7 +9,7 @@ from redbike import BadConfig, BadJobId, NoSuchJob, RoundRobin, Settings, UnsetJ
 from redbike.commands import Commands
 from redbike.control.backfilling import backfill
 from redbike.control.setter import Setter
-from redbike.store.backfill import make_jobid
+from redbike.store.backfill import describe_progress, make_jobid
 from redbike.store.inspection.fsck import fsck
 from redbike.store.store import Store
 from tests.control import test_following
@@ -49,11 +49,14 @@ def test_the_occurrences_of_a_range_run_oldest_first_each_with_its_own_due_time(
     assert "backfill" not in bike.why("a")
     told = bike.tell("a")
     assert ("backfill" in told, told["next_run"], told.get("runs")) == (False, START + HOUR, None)
-    assert (told["last_backfill"]["done"], told["last_backfill"]["cancelled"]) == (6, False)
+    last = told["last_backfill"]
+    assert (describe_progress(last), last["cancelled"]) == ("6 of 6 done", False)
     assert is_clean(bike)
     # Its occurrences are forgotten soon.
     assert bike.store.at(START + 3601).timeline.forget()[0] == 6
     assert [jobid for jobid, *_ in bike.get_statuses()] == ["a"]
+    with pytest.raises(BadConfig, match=r"nothing to run: .*, 6 have succeeded"):
+        bike.backfill("a", START - 5 * HOUR, START)
 
 
 def test_none_runs_twice_that_has_ended_well_and_what_has_failed_runs_again(redbike):

@@ -11,6 +11,7 @@ from redbike.control.moving import Mover
 from redbike.store.keys import FIXED
 from redbike.store.moving import rules
 from redbike.store.moving.lists import divide_entry
+from redbike.store.moving.merged import share_limits
 from redbike.store.sharded.mail import deliver
 from redbike.text.group_names import MARK
 from tests.control.moved import World, check_places, fill, list_order
@@ -276,6 +277,13 @@ def test_limits_are_divided_and_never_more_in_all(world):
     bike.limit("A", at_once=64)
     bike.limit("B", at_once=None)
     assert [(each.queue, each.at_once) for each in bike.queue_limits()] == [("work-A", 64)]
+
+
+def test_a_division_is_later_than_those_before_and_a_damaged_time_counts_as_none():
+    full = {3: "1.5.2", 7: "17.500000"}
+    kept = [{"work-A": json.dumps({"count": 4, "seconds": 60, "epoch": each, "full_at": full[each]})} for each in full]
+    parts = [json.loads(each["work-A"]) for each in share_limits(kept, 2)]
+    assert [(each["count"], each["epoch"], each["full_at"]) for each in parts] == [(2, 8, full[7])] * 2
 
 
 def test_what_a_shard_has_missed_while_it_was_away_is_not_forgotten(world):

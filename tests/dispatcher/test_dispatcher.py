@@ -11,6 +11,8 @@ from redbike.dispatcher.missed import skip_late
 from redbike.errors import Unreachable
 from redbike.loop.timefile import Timefile
 from redbike.loop.worker_class import RoundRobin
+from redbike.schedule.jitter import add_jitter
+from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.lease import LEASE
@@ -21,7 +23,7 @@ from redbike.store.scripts import SCRIPTS, Pipeline
 from redbike.store.store import Store
 from tests.loops import beside, blocked, join, start
 from tests.states import dump
-from tests.verbs import run_job, set_job, survey, take_many, take_one
+from tests.verbs import run_job, set_job, set_one, survey, take_many, take_one
 from tests.waiting import wait_until
 
 
@@ -361,11 +363,14 @@ def test_what_was_missed_is_skipped_a_page_at_a_time_until_it_is_to_stop(store, 
 def test_what_is_late_is_skipped_in_one_request(store, now, monkeypatch):
     late = [(f"{n}:A", repr(now - 5000 + n)) for n in range(3)]
     for jobid, due in late:
-        set_job(store.at(now - 6000), jobid, "EVERY:1000@0.0", float(due))
+        job = JobToSet(jobid, "EVERY:1000@0.0", float(due), False, "work-A", options='{"spread":900}')
+        set_one(store.at(now - 6000), job)
     sent, run_all = [], store.scripts.run_all
     monkeypatch.setattr(store.scripts, "run_all", lambda calls: sent.append([*calls]) or run_all(sent[-1]))
     assert skip_late(store, Settings(grace=60), late, now) == []
     assert [len(calls) for calls in sent] == [3]
+    dues = [state.timeline for state in store.questions.inspect([jobid for jobid, _ in late])]
+    assert dues == [add_jitter(parse("EVERY:1000@0.0"), jobid, 900).next(now - 60) for jobid, _ in late]
 
 
 def test_a_survey_costs_the_same_however_many_jobs_are_not_due(store):

@@ -9,7 +9,8 @@ from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.queries.metrics import Metrics
 from redbike.store.inspection.fsck import fsck
-from tests.loops import raising
+from redbike.store.timeline import Timeline
+from tests.loops import beside, raising
 from tests.verbs import Telling, set_job
 from tests.waiting import wait_until
 
@@ -159,19 +160,19 @@ def test_one_that_runs_again_with_never_stays(client, prefix):
     assert bike.tell("once:A")["schedule"] == "STOP"
 
 
-def test_a_dispatcher_forgets_in_small_steps_and_says_so(bike, caplog):
+def test_a_dispatcher_forgets_in_small_steps_and_says_so(bike, caplog, monkeypatch):
     caplog.set_level(logging.INFO)
     for number in range(120):
         bike.set(f"{number}:A", ONCE, forget_after=0)
     run_all(bike)
     bike.set("kept:A", "EVERY:1h")
+    steps, forget = [], Timeline.forget
+    monkeypatch.setattr(Timeline, "forget", lambda self: steps.append(1) or forget(self))
     dispatcher = Dispatcher(bike.store, bike.settings)
-    dispatcher.dispatch_due()
-    steps = []
-    wait_until(lambda: steps.append(1) or not dispatcher._forgetting.go_on(float("inf"), dispatcher._surveyed.is_ripe))
+    with beside(bike.store, dispatcher.dispatch):
+        wait_until(lambda: "forgot 120 one-offs that have ended, by forget-after" in caplog.text)
     assert len(steps) == 3
     assert [jobid for jobid, _ in bike.store.catalog.list_schedules()] == ["kept:A"]
-    assert "forgot 120 one-offs that have ended, by forget-after" in caplog.text
     assert (
         f'redbike_forgotten_jobs_total{{prefix="{bike.store.keys.prefix}"}} 120.0'
         in Metrics(lambda: bike.store).format()

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,7 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.processes import LOST, MOST_JOBS, ProcessRecord, find_worked
 from redbike.store.run import Poll
 from redbike.store.scripts import Scripts
+from redbike.store.sharded.merging import join_processes
 from redbike.store.workers import FORGOTTEN, INTERVAL, KEPT, Workers
 from redbike.text.printable import MAX_HOST, name_host
 from redbike.worker.current import current_run
@@ -110,6 +112,13 @@ def test_one_is_busy_if_it_runs_as_many_as_it_can(jobs, concurrency, is_busy):
     working = ("job:A",) * jobs
     process = Process("web1:1:x", "worker", "web1", 1, (QUEUE,), "alive", START, START, working, "1", concurrency)
     assert process.is_busy == is_busy
+
+
+def test_one_that_a_shard_has_lost_is_lost():
+    alive = Process("web1:1:x", "worker", "web1", 1, (QUEUE,), "alive", START, START + 9, (), "1")
+    lost = replace(alive, state="lost", seen=START)
+    for each in ((alive, lost), (lost, alive)):
+        assert join_processes([[one] for one in each]) == [lost]
 
 
 def test_a_bounded_number_is_forgotten_at_once(bike):

@@ -158,6 +158,8 @@ def test_of_several_scripts_the_key_of_the_one_that_failed_is_named(client, stor
     for run in (store.scripts.run_all, Pipeline(client).run):
         with pytest.raises(ServerError, match=f"WRONGTYPE {store.keys.queue('work-A')} is a string, not a list"):
             run(calls)
+    with pytest.raises(ServerError, match=f"WRONGTYPE {store.keys.queue('work-A')} is a string, not a list"):
+        store.depths.count_before("work-A", "job:A", 9)
     assert store.questions.read_schedule("job:A") is None, "the connection is of use afterwards"
 
 

@@ -5,14 +5,16 @@ import time
 from functools import partial
 
 import pytest
+import redis
 
 from redbike import Redbike, RoundRobin
 from redbike.config.settings import Settings
+from redbike.errors import Unreachable
 from redbike.loop import wakeup
-from redbike.worker import sharded_source
+from redbike.worker import shard, sharded_source
 from redbike.worker.worker import Worker
 from tests.loops import beside
-from tests.shards import name_jobs
+from tests.shards import divide, name_jobs
 from tests.verbs import Quiet
 from tests.waiting import wait_until
 
@@ -106,12 +108,24 @@ def test_a_shard_that_was_not_asked_lately_does_not_make_the_jobs_of_others_stal
     source.close()
 
 
+def test_shards_of_a_master_that_does_not_answer_are_away_together(client, prefix, monkeypatch):
+    other = redis.Redis(connection_pool=client.connection_pool)
+    monkeypatch.setattr(sharded_source, "get_known_server", id)
+    monkeypatch.setattr(shard, "is_in_cluster", bool)
+    monkeypatch.setattr(shard, "RETRY", 600.0)
+    source = Worker(divide(prefix, client, other, client), RoundRobin("A"), Settings()).source
+    assert {each.source._pipeline.line.patience for each in source._shards} == {shard.PATIENCE}
+    source._pass_over(source._shards[0], Unreachable("gone"))
+    assert [each.is_away for each in source._shards] == [True, False, True]
+    source.close()
+
+
 def test_a_full_server_takes_the_token_back_that_is_not_used(make, jobids, client):
     bike = make(RoundRobin("A"))
     source = Worker(bike.store, RoundRobin("A"), Settings()).source
     assert source.take(1) == []
-    for shard in source._shards:
-        shard.begin_to_wait(source._queues.list_awaited())
+    for each in source._shards:
+        each.begin_to_wait(source._queues.list_awaited())
     for jobid in jobids[:2]:
         bike.set(jobid, "NOW")
     client.config_set("maxmemory", 1)

@@ -269,6 +269,7 @@ def test_what_was_missed_is_told_but_not_what_was_before_anybody_was_told(world,
     [(_, body)] = pinged.posted
     texts = sorted(json.loads(line)["text"] for line in body.decode().splitlines())
     assert texts == ["a:A has missed 2 occurrences", "b:A has missed an occurrence"]
+    assert world.store.alerts.read_missed_total() == ("8", "8")
     pinged.posted.clear()
     miss("a:A", 3)
     world.look(NOON + 300)
