@@ -389,7 +389,7 @@ def backfilling(scene: Scene, is_paused: bool = False) -> None:
         scene.store.pauses.pause([JOB], None, "somebody", "")
     dues = [1e9, 1e9 + 3600, 1e9 + 7200]
     new = NewBackfill(JOB, scene.hourly, "", 1e9, 2e9, dues, token="token")
-    assert scene.store.backfills.begin(new)[0] == "ok"
+    assert scene.store.backfills.begin(new) == "ok"
 
 
 def backfilled(scene: Scene) -> None:

@@ -150,13 +150,11 @@ def backfill(
     """Begin the backfill of a range that was checked, and return it. Raise what `plan` raises."""
     for _ in range(TRIES):
         planned, new = plan(store, jobid, start, end, at_once, again, settings, alone)
-        word, other = store.backfills.begin(new)
+        word = store.backfills.begin(new)
         if word == "ok":
             return planned
         if word == "gone":
             raise NoSuchJob(f"no such job: {jobid!r}")
-        if word == "busy" and other:
-            raise BadConfig(describe_busy(jobid, other))
         if word == "lost":
             raise BadConfig(f"another backfill of {jobid!r} was begun at the same time")
     raise BadConfig(f"{jobid!r} changed several times meanwhile: the backfill did not begin, so try again")

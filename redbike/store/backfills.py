@@ -36,11 +36,11 @@ _CONTROL = re.compile("[\x00-\x1f\x7f]")
 class Backfills(Part):
     """Begins and ends backfills, and tells of them."""
 
-    def begin(self, new: NewBackfill) -> tuple[str, BackfillDetails | None]:
+    def begin(self, new: NewBackfill) -> str:
         """Begin a backfill; what its first occurrences are is known when its last part is written.
 
         Return ``ok``, ``gone`` (the job), ``stale`` (its schedule or its options are others now), ``lost`` (another one
-        has been begun meanwhile), or ``busy`` and how far the other one is. Until it returns ``ok``, nothing runs.
+        has been begun meanwhile), or ``busy`` (another one is under way). Until it returns ``ok``, nothing runs.
         """
         parts, record = list(new.list_parts()), new.make_record()
         given: dict[str, Any] = {"job": new.jobid, "schedule": new.schedule, "options": new.options}
@@ -50,8 +50,8 @@ class Backfills(Part):
             more = {"detail": new.detail} if last and new.detail else {}
             reply = self._namespace.run("backfill", record=record, first=first, parts=page, last=last, **given, **more)
             if reply[0] != "ok":
-                return reply[0], read_record(decode(reply[1])) if len(reply) > 1 else None
-        return "ok", None
+                return str(reply[0])
+        return "ok"
 
     def end(self, jobid: str) -> BackfillDetails | None:
         """End the backfill of a job; return how far it was, None if none is under way."""

@@ -5,8 +5,8 @@
 -- given  job; schedule, options: with which they were computed, '' for none; record: of the
 --        backfill, see keys.py; first: the number of the first part that is given; parts: JSON of
 --        each; last: whether these are the last ones
--- returns {'ok'}; {'stale'}: the job has changed; {'gone'}: the job; {'busy', record}:
---         another one is under way; {'lost'}: another one has been begun meanwhile
+-- returns {'ok'}; {'stale'}: the job has changed; {'gone'}: the job; {'busy'}: another one is
+--         under way; {'lost'}: another one has been begun meanwhile
 local job, record, backfills = given.job, given.record, make_follows() and make_backfills()
 local found, text = backfills.record_of(job), call('HGET', schedules, job)
 if not text then return {'gone'} end
@@ -15,7 +15,7 @@ for _, ended in ipairs(object_of(call('HGET', following, backfills.field_of(job,
   was_begun = was_begun or ended.id == record.id
 end
 if was_begun then return {'ok'} end
-if found and not found.open then return {'busy', cjson.encode(found)} end
+if found and not found.open then return {'busy'} end
 if given.first > 0 and not (found and found.id == record.id) then return {'lost'} end
 local own = call('HGET', options, job) or ''
 if text ~= given.schedule or own ~= given.options then return {'stale'} end

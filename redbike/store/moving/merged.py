@@ -7,7 +7,6 @@ from typing import Any
 
 from redbike.store.alerts import MISSED, SENDING, SENT, WAITING, Missed
 from redbike.store.enums import Skip
-from redbike.store.journal import TEXTS
 from redbike.store.moving.copying import make_key
 from redbike.store.namespace import PAGE, Namespace, split
 from redbike.store.quotas import Quotas, read_division
@@ -42,9 +41,9 @@ def merge(sources: Sequence[Namespace], targets: Sequence[Namespace]) -> None:
 
 def add_counts(found: Sequence[Fields]) -> Fields:
     """Add up counts, see tally.py; a damaged one counts nothing."""
-    sums, texts = Counter[str](), {decode(name) for name in TEXTS}
+    sums = Counter[str]()
     for fields in found:
-        sums.update({name: int(text) for name, text in fields.items() if name not in texts and COUNT.fullmatch(text)})
+        sums.update({name: int(text) for name, text in fields.items() if COUNT.fullmatch(text)})
     counts = {name: str(number) for name, number in sums.items()}
     for name, most in (("recent", None), ("hour", HOUR // MINUTE)):
         runs = sum((parse_recent(fields.get(name, "")) for fields in found), Counter[tuple[int, str]]())
