@@ -123,6 +123,11 @@ def rules_differ(zone: str, middle: int) -> str:
     rules = [oracle.Rule("HOURLY", start, zone), oracle.Rule("MINUTELY", start, zone, interval=15)]
     rules.append(oracle.Rule("HOURLY", near, zone, parts={"BYMINUTE": [0, 1, 20, 35, 45, 59]}))
     rules += [
+        oracle.Rule("HOURLY", near.replace(minute=minute), zone, interval, parts={"BYMINUTE": [0, 20, 50]})
+        for minute in (0, 15)
+        for interval in (1, 2)
+    ]
+    rules += [
         oracle.Rule("DAILY", start.replace(hour=hour, minute=minute), zone) for hour in range(4) for minute in (0, 30)
     ]
     for rule in rules:

@@ -83,7 +83,7 @@ def test_it_agrees_with_brute_force():
     assert [wrong for seed in range(25) if (wrong := compare.rule_differs(seed))] == []
 
 
-@pytest.mark.parametrize("name", [*ZONES, "Pacific/Chatham"])
+@pytest.mark.parametrize("name", [*ZONES, "Pacific/Chatham", "Antarctica/Casey"])
 def test_it_agrees_with_brute_force_wherever_clocks_change(name):
     # And where one block of a zone's segments ends and another begins.
     middles = [*compare.changes(name)[:2], 425 << 22]
@@ -339,6 +339,15 @@ def test_an_exception_is_left_in_one_jump():
     )
     assert rule.next(instant("2026-06-05T23:59:59")) == instant("2026-06-08T00:00:00")
     assert rule.next(instant("2026-06-08T08:59:59")) == instant("2026-06-08T10:00:00")
+
+
+def test_an_exception_that_a_gap_moves_cancels_itself_only():
+    # A gap from 00:01 to 03:01: 00:50 becomes 03:50, and 03:00 in the hour that begins at 03:15 becomes 06:00.
+    start = "DTSTART;TZID=Antarctica/Casey:20201003T19"
+    rule = parse(start + "0000\nRRULE:FREQ=HOURLY;BYMINUTE=50\nEXRULE:FREQ=HOURLY;BYMINUTE=50;BYHOUR=0")
+    assert rule.next(instant("2020-10-03T15:50:00")) == instant("2020-10-03T17:50:00")
+    dates = parse(start + "1500\nRDATE:20201004T050000,20201004T060000\nEXRULE:FREQ=HOURLY;BYMINUTE=0;BYHOUR=3")
+    assert list_until(dates.text, LAST) == [instant("2020-10-03T18:00:00")]
 
 
 @given(st.integers(0, 10**6))

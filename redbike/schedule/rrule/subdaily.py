@@ -50,7 +50,7 @@ class SubdailyEvaluator(Evaluator):
         """Count the occurrences in (after, until] by division; None if they must be counted one by one."""
         after, until = max(after, self._before), min(until, self._until)
         _, end, offset, _ = self._zone(after + 1)
-        has_same_phase = self._base == 1 or (until < end and offset % self._base == self._phase)
+        has_same_phase = self._base == 1 or (until + 2 * self._base < end and offset % self._base == self._phase)
         if not (self._is_regular and has_same_phase):
             return None
         return max(0, (until - self._start) // self._step - (after - self._start) // self._step)
@@ -61,35 +61,46 @@ class SubdailyEvaluator(Evaluator):
             due = self._start + ((after - self._start) // self._step + 1) * self._step
             if self._base == 1 or self._zone(due)[2] % self._base == self._phase:
                 return due
-        # An occurrence is less than `_base` seconds later than the instant of its period.
-        at = before = max(self._start, after + 2 - self._base)
-        budget = self._steps
+        at = before = self._find_earliest(after)
+        budget, found = self._steps, LAST
         while budget > 0:
             at = self._align(at)
             budget -= 16 if at - before > SPARSE else 1
-            if at >= LAST:
-                return None
+            if at >= min(found + self._base, LAST):
+                break
             segment = self._zone(at)
             wall = at + segment[2]
             match = self._find_match(wall)
             if match is None:
-                return None
+                break
             before = at
             if match > wall:
                 at = _jump(match, segment)
                 continue
-            for due in self._expand(at, segment):
-                if due > after:
-                    return due
+            found = min(found, next((due for due in self._expand(at, segment) if due > after), LAST))
+            # Where clocks change within a period, one of its times may become later than those of the next periods.
+            if found < min(segment[1], at - wall % self._base + self._base):
+                return found
             at += 1
-        return None
+        return found if found < LAST else None
+
+    def _find_earliest(self, after: int) -> int:
+        """Return an instant before which no period has an occurrence after `after`, mostly `_base` before that."""
+        begin, _, offset, reached = self._zone(after)
+        base, old, new = self._base, reached + 1, begin + offset
+        # Clocks have just changed from `old` to `new`, within a period.
+        if after - begin < base + abs(new - old) and (old % base or new % base):
+            return max(self._start, begin - base)
+        return max(self._start, after + 2 - base)
 
     def occurs_at(self, due: int) -> bool:
         """Tell whether the rule occurs at `due`: whether a period close by matches and expands to it."""
         if not self._before < due <= self._until:
             return False
-        at = self._align(max(self._start, due - self._base + 1))
-        while at < due + self._base:
+        at = self._align(self._find_earliest(due - 1))
+        # Where clocks go back, an occurrence may be up to twice as long before its period.
+        near = self._base if due + 2 * self._base <= self._zone(due)[1] else 2 * self._base
+        while at < due + near:
             segment = self._zone(at)
             wall = at + segment[2]
             day = wall // 86400
@@ -110,10 +121,11 @@ class SubdailyEvaluator(Evaluator):
         return set(other._offsets) <= set(self._offsets)
 
     def find_uncovered(self, due: int) -> int:
-        """Return the first instant from `due` on whose local time does not match; `LAST` if the search gives up."""
+        """Return the first instant after `due` whose local time does not match; `LAST` if the search gives up."""
         low, found = self._covered
         if not low <= due < found:
-            low, found = self._covered = due, self._search_uncovered(due)
+            # Where clocks change, an occurrence may be at a local time that does not match.
+            low, found = self._covered = due, max(due + 1, self._search_uncovered(due))
         return found
 
     def _search_uncovered(self, due: int) -> int:
@@ -168,16 +180,11 @@ class SubdailyEvaluator(Evaluator):
 
     def _convert(self, opening: int, segment: Segment) -> Iterator[int]:
         """Yield the occurrences of a period of which a part may be in other segments, in the order of local times."""
-        begin, end, offset, reached = segment
+        begin, end, offset, _ = segment
         for seconds in self._offsets:
             due = opening + seconds
-            if begin <= due < end or self._zone(due)[2] == offset:
-                yield due
-            # The offset changes within the period. Times in a gap are converted with the offset before it (3.3.5).
-            elif due < begin and due + offset > reached:
-                yield begin + due + offset - reached - 1
-            elif due >= end and due + offset < end + self._zone(end)[2]:
-                yield due
+            is_inside = begin <= due < end or self._zone(due)[2] == offset
+            yield due if is_inside else resolve(due + offset, self._zone)
 
     def _find_last(self, count: int) -> int:
         """Return the instant of occurrence number `count`, counted from DTSTART; `LAST` if it is too far away."""
