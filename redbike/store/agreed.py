@@ -1,6 +1,6 @@
 """What all processes of a prefix must agree on: the protocol, and how its workers name queues.
 
-Dispatchers and workers note it when they start. Everybody else reads it.
+Dispatchers and workers store it when they start. All other processes read it.
 """
 
 import time
@@ -18,16 +18,16 @@ from redbike.store.records import decode
 from redbike.store.scripts import name_wrong_key
 from redbike.text.parsing import load_object
 
-# The number of the keys, records and scripts. Raise it when processes that have the old ones would damage what those
-# with the new ones do, or the other way round. Before it was 2, nobody noted it.
+# The version of the keys, records and scripts. Raise it when old and new processes under one prefix would damage each
+# other's data. Processes before version 2 did not store it.
 PROTOCOL = 5
-STOCK, FUNCTIONS = "stock", "functions"  # rules: that of the stock workers, and the names of functions
-RULES, FUNCTION, NUMBER = "rules", "job:", "protocol"  # fields; the id of a function stands behind the second one
-REREAD = 1.0  # seconds for which what was read counts
+STOCK, FUNCTIONS = "stock", "functions"  # rules: of the stock workers, and of functions
+RULES, FUNCTION, NUMBER = "rules", "job:", "protocol"  # fields; the second one is followed by the id of a function
+REREAD = 1.0  # seconds for which the naming that was read is reused
 
 
 def check_protocol(number: int) -> None:
-    """Raise `OtherProtocol` if `number` is not that of this process."""
+    """Raise `OtherProtocol` if `number` is not the protocol of this process."""
     if number > PROTOCOL:
         raise OtherProtocol(
             f"a newer version of redbike has worked under this prefix (protocol {number}, this one has {PROTOCOL}): "
@@ -41,7 +41,7 @@ def check_protocol(number: int) -> None:
 
 
 def refuse_newer(client: "redis.Redis", keys: Keys) -> None:
-    """Raise `OtherProtocol` if a newer version has worked under the prefix: its data could seem to be damaged."""
+    """Raise `OtherProtocol` if a newer version has worked under the prefix: its data could look damaged here."""
     with translate_errors():
         number = decode(client.hget(keys.agreed, NUMBER))
     if number.isdecimal():
@@ -50,7 +50,7 @@ def refuse_newer(client: "redis.Redis", keys: Keys) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """By which rules queues are named. A class of its own makes a rule of its own: ``package.module:Class``."""
+    """The rules by which workers name queues. A user's worker class is a rule of its own: ``package.module:Class``."""
 
     rules: frozenset[str] = frozenset()
     functions: Mapping[str, str] = field(default_factory=dict)  # the queue of each function, by its job id
@@ -62,7 +62,7 @@ class Naming:
 
 
 def make_reader(client: "redis.Redis", keys: Keys) -> Callable[[], Naming]:
-    """Return a function that reads the naming, once in `REREAD` seconds at most. It raises `OtherProtocol`."""
+    """Return a function that returns the naming, read at most once in `REREAD` seconds. It raises `OtherProtocol`."""
     known, read_at = Naming(), float("-inf")
 
     def read() -> Naming:

@@ -1,8 +1,8 @@
-"""Among how many shards the jobs of a prefix are divided: it is stored, and nobody may think otherwise.
+"""The number of shards among which the jobs of a prefix are divided. A process with another number is refused.
 
-The number stands in ``-agreed`` of the prefix itself and of ``{app:00}`` and so on. So a process without shards finds
-it, and one that cannot reach some of the masters does. While the jobs move to another number, it says so, and everybody
-is refused.
+The number is stored in ``-agreed`` of the prefix itself and of ``{app:00}`` and so on. So a process without shards
+finds it, and so does one that cannot reach some of the masters. While the jobs move to another number of shards, the
+field says so, and every process is refused.
 """
 
 import math
@@ -25,16 +25,16 @@ from redbike.store.scripts import name_wrong_key
 from redbike.text.printable import name_number
 
 NUMBER = "shards"  # the field
-AGAIN = 1.0  # seconds after which it is noted again: the server may have lost all of its data
-LEFT = "left"  # the field with the numbers of shards whose places refuse whoever still thinks of them
+AGAIN = 1.0  # seconds after which the number is stored again: the server may have lost all of its data
+LEFT = "left"  # the field with earlier numbers of shards: their keys refuse processes that still use such a number
 _STATE = re.compile(r"(\d{1,9})(?:(=?>)(\d{1,9}))?(?: (\S+))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """Among how many shards jobs are divided, or are on the move. It is kept as ``4``, ``4>16 ID`` or ``16 ID``.
+    """The number of shards, and the one to which jobs move. It is stored as ``4``, ``4>16 ID`` or ``16 ID``.
 
-    ``4=>16 ID`` is a move that cannot be taken back any more. `token` is the ID of the last one who has moved them.
+    ``4=>16 ID`` is a move that cannot be undone any more. `token` is the ID of the process that moved the jobs last.
     """
 
     number: int
@@ -44,19 +44,19 @@ class Division:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Read it; None for none, or what is damaged."""
+        """Read the stored text; None for an empty or damaged one."""
         found = _STATE.fullmatch(text)
         if found is None:
             return None
         return cls(int(found[1]), int(found[3]) if found[3] else None, found[2] == "=>", found[4] or "")
 
     def format(self) -> str:
-        """Write it as it is kept."""
+        """Return the text to store."""
         target = "" if self.to is None else f"{'=' * self.is_decided}>{self.to}"
         return f"{self.number}{target}{' ' * bool(self.token)}{self.token}"
 
     def describe(self) -> str:
-        """Return what is under way, and what ends it."""
+        """Return in words which move is under way, and which command completes it."""
         return (
             f"on the move from {name_number(self.number, 'shard')} to {self.to}: redbike shards move --to={self.to} "
             "completes the move"
@@ -64,7 +64,7 @@ class Division:
 
 
 class Moving(BadConfig):
-    """The jobs are on the move to another number of shards: nobody may use them."""
+    """The jobs move to another number of shards: no process may use them meanwhile."""
 
     def __init__(self, message: str, division: Division) -> None:
         super().__init__(message)
@@ -72,14 +72,14 @@ class Moving(BadConfig):
 
 
 class Place(Protocol):
-    """A shard: what reaches its server, and its keys."""
+    """A shard: the client of its server, and its keys."""
 
     client: "redis.Redis"
     keys: Keys
 
 
 class Agreement:
-    """The number of shards of `prefix`, whose own keys `client` reaches; `shards` are the stores of more than one."""
+    """The number of shards of `prefix`. `client` reaches its own keys; `shards` are the stores if there are several."""
 
     def __init__(self, client: "redis.Redis", prefix: str, shards: Sequence[Place] = ()) -> None:
         self.client, self.prefix, self._number = client, prefix, max(1, len(shards))
@@ -98,7 +98,7 @@ class Agreement:
             except ServerError:
                 if self._number > 1:
                     raise
-                return  # whoever needs the key, or looks for such a thing, says that it is no hash
+                return  # the next script that needs the key, or fsck, reports that it is no hash
         if len(silent) == len(self._places):
             raise silent[0]
         self._compare(known)
@@ -113,7 +113,7 @@ class Agreement:
                 f"bad shards {self._number}: the prefix {self.prefix!r} has jobs that are in one shard; "
                 f"redbike shards move --to={self._number} divides them"
             )
-        # Processes with one shard would never hear of the number.
+        # Processes with one shard would never read the number.
         with translate_errors():
             since = read_time(client.time()) - LOST
             alive = client.zrange(keys.seen, since, "+inf", byscore=True, offset=0, num=1)
@@ -124,9 +124,9 @@ class Agreement:
             )
 
     def note(self, is_gone: bool = False) -> None:
-        """Note the number, before anything is changed under it. Raise `BadConfig` if another one is noted.
+        """Store the number, before this process changes anything. Raise `BadConfig` if another number is stored.
 
-        What was noted within `AGAIN` seconds counts, unless it is known that it `is_gone`.
+        Do nothing if this process has stored it within `AGAIN` seconds, unless the caller knows that it `is_gone`.
         """
         began = time.monotonic()
         passed = began - self._noted_at
@@ -149,7 +149,7 @@ class Agreement:
         self._noted_at = -math.inf if silent else began
 
     def _is_still_noted(self) -> bool:
-        """Tell whether the first place still has a number; while it is away, so it seems. Raise `BadConfig`."""
+        """Tell whether the first place still has the number; True if it is away. Raise `BadConfig` for another one."""
         client, keys = self._places[0]
         with suppress(Unreachable):
             found = decode(_ask(client, keys.agreed, "hash", "hget", NUMBER))
@@ -158,12 +158,12 @@ class Agreement:
         return True
 
     def list_left(self) -> list[int]:
-        """Return the numbers of shards that there were, whose places refuse who still thinks of them."""
+        """Return the earlier numbers of shards: their keys refuse processes that still use such a number."""
         client, keys = self._places[0]
         return _read_numbers(decode(_ask(client, keys.agreed, "hash", "hget", LEFT)))
 
     def forget(self) -> int:
-        """Forget the number, as there are no jobs any more; return how many keys are gone that no shard has."""
+        """Remove the number, as no jobs are left; return from how many keys. No shard counts these keys."""
         self._noted_at = -math.inf
         places = self._places if self._number > 1 else []
         return sum(int(_ask(client, keys.agreed, "hash", "hdel", NUMBER, LEFT) > 0) for client, keys in places)
@@ -185,12 +185,12 @@ class Agreement:
 
 
 def name_home(prefix: str) -> str:
-    """Return of the prefix of a shard, ``{app:00}/16``, what does not depend on their number."""
+    """Return the part of a shard's prefix, ``{app:00}`` of ``{app:00}/16``, that does not depend on the number."""
     return prefix.rpartition("/")[0]
 
 
 def add_left(client: "redis.Redis", prefix: str, *numbers: int) -> None:
-    """Note numbers of shards whose places are to refuse who still thinks of them."""
+    """Store earlier numbers of shards, so that their keys refuse processes that still use one of them."""
     key = Keys(prefix).agreed
     known = _read_numbers(decode(_ask(client, key, "hash", "hget", LEFT)))
     _ask(client, key, "hash", "hset", LEFT, ",".join(map(str, dict.fromkeys([*known, *numbers]))))

@@ -1,6 +1,6 @@
-"""What is late, and what people have been told: in ``-alerts``, see `redbike.store.keys`.
+"""Which jobs are late, and which alerts people got: in ``-alerts``, see `redbike.store.keys`.
 
-Nothing here decides what people are told: `redbike.loop.alerts` does.
+`redbike.loop.alerts` decides which alerts are sent; this module only reads and stores.
 """
 
 import json
@@ -16,7 +16,7 @@ from redbike.store.scripts import Call
 from redbike.text.parsing import load_object
 
 ALERTING = ("start-within", "finish-within", "finish-by")  # the options of jobs that alert if they are late
-WATCHED = "{}"  # the record of a job of which nothing is told
+WATCHED = "{}"  # the record of a job without an alert
 JOB, MISSED, PROCESS, REWIND = "job:", "missed:", "process:", "rewind:"
 DISPATCHER, SHARD = "dispatcher:", "shard:"
 WAITING, SENDING, SENT = "waiting:", "sending:", "sent:"
@@ -26,12 +26,12 @@ _MISSED = re.compile(rf"(\d{{1,15}})(?: ({MOMENT}))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A job that has an occurrence which is due, or was begun, and that alerts if it is late."""
+    """A job that alerts if it is late, and whose occurrence is due or has begun."""
 
     jobid: str
     options: str  # as they are stored
     schedule: str  # as it is stored; "" for none
-    timeline: float | None  # when it is due there
+    timeline: float | None  # when it is due on the timeline
     waiting: Waiting | None
     run: RunRecord | None
     kept: RetryState
@@ -39,7 +39,7 @@ class Pending:
 
     @classmethod
     def read(cls, columns: Sequence[Any]) -> "Pending":
-        """Read what ``lua/find_alerts.lua`` says of a job."""
+        """Read the columns that ``lua/find_alerts.lua`` returns for a job."""
         jobid, options, schedule, timeline, queued, running, kept, pause = (each or "" for each in columns)
         places = parse_number(timeline), Waiting.parse(queued), RunRecord.parse(running)
         return cls(jobid, options, schedule, *places, RetryState.parse(kept), bool(pause))
@@ -47,19 +47,19 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What has been told of a job, of a process or of the server; times are epoch seconds."""
+    """The alerts that were sent about a job, a process or the server; times are epoch seconds."""
 
     active: Mapping[str, float] = field(default_factory=dict)  # since when each alert lasts
-    told: Mapping[str, float] = field(default_factory=dict)  # when each was told last
+    told: Mapping[str, float] = field(default_factory=dict)  # when each was sent last
 
     @classmethod
     def parse(cls, record: str) -> "Told":
-        """Read a record. A damaged one is as if nothing had been told."""
+        """Read a record. A damaged one counts as no alert."""
         found = load_object(record) or {}
         return cls(_read_times(found.get("active")), _read_times(found.get("told")))
 
     def is_new(self, alert: str) -> bool:
-        """Tell whether an alert does not last since it was told, and was not told a short time ago."""
+        """Tell whether an alert neither lasts since it was sent nor was sent a short time ago."""
         return alert not in self.active and alert not in self.told
 
     def format(self) -> str:
@@ -70,14 +70,14 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """How many occurrences of a job were missed, as far as that is told, and when (epoch seconds) it was told last."""
+    """How many missed occurrences of a job people were told of, and when (epoch seconds) they were told last."""
 
     number: int = 0
     told: float | None = None
 
     @classmethod
     def parse(cls, record: str) -> "Missed":
-        """Read a record. A damaged one is as if nothing had been told."""
+        """Read a record. A damaged one counts as nothing told."""
         found = _MISSED.fullmatch(record)
         return cls(int(found[1]), parse_number(found[2])) if found else cls()
 
@@ -88,7 +88,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Lines that wait to be sent, from `at` on, or that a process sends, until `at`; `more` are left out."""
+    """Lines that wait to be sent from `at` on, or that one process sends until `at`; `more` lines are only counted."""
 
     at: float
     lines: Sequence[str]
@@ -117,24 +117,24 @@ def _read_times(found: Any) -> dict[str, float]:
 
 @dataclass(slots=True)
 class Known:
-    """What ``-alerts`` has, and the jobs in it that have an occurrence which is due."""
+    """What ``-alerts`` has, and those of its jobs whose occurrence is due."""
 
     now: float = 0.0
     told: dict[str, str] = field(default_factory=dict)  # by field, all but `MISSED` and `WATCHED`
     pending: list[Pending] = field(default_factory=list)
-    idle: list[str] = field(default_factory=list)  # jobs of which nothing is told, and that do not alert any more
+    idle: list[str] = field(default_factory=list)  # jobs without an alert that do not alert any more
 
     @property
     def sent(self) -> float | None:
-        """When a message was sent last; None if nobody knows."""
+        """When a message was sent last, in epoch seconds; None if unknown."""
         record = self.told.get(SENT, "")
         return float(record) if re.fullmatch(MOMENT, record, re.ASCII) else None
 
 
 class Change(NamedTuple):
-    """What is to become of a field, if it has the record `was` still; None for none.
+    """The new `record` of a field, set only if the field still has the record `was`; None for no record.
 
-    `lines` are sent then, and `more` are counted besides.
+    If it is set, `lines` are sent, and `more` lines are only counted.
     """
 
     field: str
@@ -145,48 +145,48 @@ class Change(NamedTuple):
 
 
 class Alerts(Part):
-    """Reads and changes what has been told."""
+    """Reads and changes ``-alerts``."""
 
     def pack_watch(self, options: Mapping[str, str]) -> list[Call]:
-        """Look from now on at those jobs that alert if they are late, by their options as they are stored."""
+        """Return the calls that watch those jobs that alert if they are late. `options` are as stored, by job id."""
         jobs = [jobid for jobid, text in options.items() if is_alerting(text)]
-        # A script that the server does not know is sent again behind the others, so this one may come first.
+        # The pipeline repeats a script that the server does not know behind the others, so this one may run first.
         return [self._namespace.pack("watch", jobs=page, is_set=True) for page in split(jobs, PAGE)]
 
     def leave(self, jobids: Sequence[str]) -> None:
-        """Look no more at those jobs that do not alert any more, and of which nothing is told."""
+        """Stop watching those of `jobids` that do not alert any more, and that have no alert."""
         self._namespace.scripts.run_all(self._namespace.pack("watch", jobs=page) for page in split(jobids, PAGE))
 
     def watch_all(self) -> Iterator[None]:
-        """Look from now on at all jobs that alert if they are late, in steps."""
+        """Watch all jobs that alert if they are late; yield after each step."""
         cursor = ""
         while cursor != "0":
             cursor = decode(self._namespace.run("watch", cursor=cursor or "0", count=PAGE)[1])
             yield
 
     def read(self) -> Known:
-        """Return what there is."""
+        """Return all that ``-alerts`` has."""
         known, cursor = Known(), ""
         while cursor != "0":
             found = read_json(self._namespace.run("find_alerts", cursor=cursor or "0", count=PAGE)[1])
             cursor, known.now = found["cursor"], float(found["now"])
-            # Lua has one kind of table: an empty one is an object.
+            # Lua has only one kind of table: an empty one becomes an object in JSON.
             told, due = found["told"] or (), found["due"] or ()
             known.told |= zip(told[::2], told[1::2], strict=True)
             known.pending += map(Pending.read, due)
             known.idle += found["idle"] or ()
-        # A server may tell of one twice while it moves its fields.
+        # HSCAN may return a field twice while the server resizes the hash.
         known.pending = list({each.jobid: each for each in known.pending}.values())
         return known
 
     def read_missed_total(self) -> tuple[str, str | None]:
-        """Return how many occurrences of all jobs were missed, and how many of them are told, None if none ever was."""
+        """Return how many occurrences of all jobs were missed, and the record of how many were told; None for none."""
         found = read_json(self._namespace.run("find_missed", cursor="0", count=1)[1])
         known = self._namespace.ask("hget", self._namespace.keys.alerts, MISSED)
         return found["total"], None if known is None else decode(known)
 
     def list_missed(self) -> Iterator[tuple[str, str, str | None]]:
-        """Yield jobs of which more occurrences were missed than told: how many, and how many of them are told."""
+        """Yield each job whose number of missed occurrences is not the told one: id, number, record or None."""
         cursor = ""
         while cursor != "0":
             found = read_json(self._namespace.run("find_missed", cursor=cursor or "0", count=PAGE)[1])
@@ -195,10 +195,10 @@ class Alerts(Part):
                 yield jobid, number, known or None
 
     def alert(self, changes: Iterable[Change], gather: float = 0.0, together: bool = False) -> list[bool]:
-        """Make changes, each only if nobody has made another one; return which were made.
+        """Make changes, each only if its field is unchanged; return for each whether it was made.
 
-        The lines are sent from `gather` seconds on, or with those that wait for less time. With `together`, all or none
-        are made.
+        The lines are sent in `gather` seconds, or with waiting lines that are sent sooner. With `together`, all changes
+        are made, or none.
         """
         made = list[bool]()
         for page in [list(changes)] if together else split(changes, PAGE):
@@ -209,13 +209,13 @@ class Alerts(Part):
         return made
 
     def list_failing(self, most: int) -> list[tuple[str, float]]:
-        """Return the `most` jobs that have failed last and not succeeded since, each with when it did."""
+        """Return the `most` jobs that failed last and have not succeeded since, with the times; the oldest first."""
         key = self._namespace.keys.failure_times
         found = self._namespace.ask("zrange", key, -most, -1, withscores=True)
         return [(decode(jobid), float(failed)) for jobid, failed in found]
 
     def read_failures(self, jobids: Sequence[str]) -> dict[str, tuple[str, float | None]]:
-        """Return of the last failures of jobs the errors, and when the occurrences were due, as far as that is kept."""
+        """Return by job its last error, and the due time of that occurrence; None if it is not kept."""
         found: dict[str, tuple[str, float | None]] = {}
         for page in split(jobids, DATA_PAGE):
             texts = self._namespace.ask("hmget", self._namespace.keys.failures, list(map(encode, page)))
@@ -228,5 +228,5 @@ class Alerts(Part):
 
 
 def is_alerting(options: str) -> bool:
-    """Tell whether a job with these options, as they are stored, alerts if it is late."""
+    """Tell whether a job with these stored options alerts if it is late."""
     return bool(options) and any(name in parse_options(options) for name in ALERTING)

@@ -1,7 +1,7 @@
-"""The ended runs of a job as they are archived, in the value that it has in ``-history``.
+"""The ended runs of a job as they are archived, in its value in ``-history``.
 
-That begins with the number of its runs. The runs follow, the newest first. The name of a worker stands once: later runs
-have in place of its length `NAMED` and the number of that name, from 0.
+The value begins with the number of runs. The runs follow, the newest first. The name of a worker is written only once:
+later runs have `NAMED` plus the number of that name (from 0) in place of its length.
 """
 
 import math
@@ -19,10 +19,10 @@ FEW = 3  # runs that make an average
 
 
 def add_runs(value: bytes, runs: Sequence[tuple[bytes, bytes]], most: int) -> bytes:
-    """Return the value of a job with further runs, of which the last is the newest; of all, `most` are kept.
+    """Return the value of a job with further `runs`, the last one the newest. It keeps the newest `most` runs.
 
-    Those that the value has already were archived before, but their entry had not left the journal. Each of `runs` is
-    packed, with the name of its worker. A damaged value counts as empty.
+    A run that the value has already is not added again: it was archived before, but its entry was still in the journal.
+    Each of `runs` is a packed run and the name of its worker. A damaged value counts as empty.
     """
     kept = join_runs(runs[::-1], _split(value) or ())[:most]
     parts, numbers = [bytes((len(kept),))], dict[bytes, int]()
@@ -39,9 +39,9 @@ def add_runs(value: bytes, runs: Sequence[tuple[bytes, bytes]], most: int) -> by
 
 
 def join_runs(newer: Sequence[T], older: Iterable[T]) -> list[T]:
-    """Return the newer runs, and those of the older ones that are not among them.
+    """Return the newer runs, and then those older runs that are not among them.
 
-    Of the newer ones, some may look the same, as the start of a run that is very late has whole seconds.
+    Two of the newer runs may be equal: the start of a very late run is stored in whole seconds.
     """
     found = list(newer)
     if not older:
@@ -72,7 +72,7 @@ def read_newest(jobid: str, value: bytes) -> PastRun | None:
 def read_last_end(value: bytes) -> float:
     """Return when the newest run in the value of a job ended, in epoch seconds; -inf if there is none.
 
-    It reads no more than that. Of a damaged value it may return anything.
+    It reads only that run. For a damaged value the result is undefined.
     """
     try:
         return read_facts(value, 1, 1 + value[1])[2]
@@ -81,9 +81,9 @@ def read_last_end(value: bytes) -> float:
 
 
 def read_duration(value: bytes) -> float | None:
-    """Return the seconds that the newest runs in the value of a job took on average; None if there are none.
+    """Return the mean duration in seconds of the `FEW` newest runs in the value of a job; None if there are none.
 
-    It reads no more than that, as a forecast asks for it for each job. Of a damaged value it may return anything.
+    It reads only those runs, as a forecast calls it for each job. For a damaged value the result is undefined.
     """
     position, found = 1, list[float]()
     try:

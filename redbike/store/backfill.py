@@ -1,4 +1,4 @@
-"""A backfill: what is kept of it, and how far it is."""
+"""A backfill: its records, and its progress."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -14,8 +14,8 @@ from redbike.store.records import format_time
 from redbike.text.parsing import load_json, load_object
 from redbike.text.printable import name_number
 
-HEAD = "\x1e"  # the field of a record begins with it, as no job id does
-PART = 100  # occurrences that a field has
+HEAD = "\x1e"  # the field of a record begins with it; no job id does
+PART = 100  # occurrences in one field
 DONE = "done"
 Found = dict[str, Any]
 
@@ -23,24 +23,24 @@ Found = dict[str, Any]
 class BackfillDetails(TypedDict):
     """How far a backfill is. Times are epoch seconds."""
 
-    first: float  #: the range of its due times
-    last: float  #: the end of that
-    since: float  #: when it was begun
-    by: str | None  #: who has begun it; None for a program that does not say who it is
-    of: int  #: how many occurrences it has
-    done: int  #: those that have ended well
-    failed: int  #: those that have failed, with all their retries
-    dropped: int  #: those that were cancelled, unset or could not run
+    first: float  #: the start of the range of its due times
+    last: float  #: the end of that range
+    since: float  #: when it began
+    by: str | None  #: who began it; None for a program that gives no name
+    of: int  #: the number of its occurrences
+    done: int  #: how many have ended well
+    failed: int  #: how many have failed, with all their retries
+    dropped: int  #: how many were cancelled, unset or could not run
     running: list[float]  #: the due times of those that wait or run now
-    left: int  #: those that have not begun to wait
-    at_once: int  #: how many wait or run at once, at most
-    ended: float | None  #: when it has ended; None if it goes on
+    left: int  #: how many have not begun to wait
+    at_once: int  #: the most occurrences that wait or run at the same time
+    ended: float | None  #: when it ended; None if it goes on
     cancelled: bool
-    preparing: bool  #: its occurrences are still being noted, or whoever did that was killed: begin it again
+    preparing: bool  #: its occurrences are still being stored; if that process was killed, begin the backfill again
 
 
 class DoneRange(NamedTuple):
-    """What a backfill has run: the occurrences of a schedule up to an instant, without some."""
+    """What a backfill has run: the occurrences of a schedule from `first` to `last`, except those in `bad`."""
 
     first: float
     last: float
@@ -52,23 +52,23 @@ class DoneRange(NamedTuple):
 
 @dataclass(slots=True)
 class NewBackfill:
-    """A backfill that is to be begun."""
+    """A backfill to begin."""
 
     jobid: str
     schedule: str  # as it is stored
-    options: str  # the same
+    options: str  # as they are stored
     first: float
     last: float
     dues: Sequence[float]
     at_once: int = 1
     by: str | None = None
-    bad: Sequence[float] = ()  # occurrences that are left out, of which nobody knows yet how they end
+    bad: Sequence[float] = ()  # due times of occurrences that are left out, as their end is not known yet
     detail: str = ""  # for the log
-    alone: bool = False  # without what follows it
+    alone: bool = False  # without the jobs that follow it
     token: str = field(default_factory=make_tag)
 
     def make_record(self) -> Found:
-        """Return the record with which it begins."""
+        """Return its first record."""
         record: Found = {
             "id": self.token,
             "from": format_time(self.first),
@@ -85,24 +85,24 @@ class NewBackfill:
         return record | {"by": self.by} if self.by else record
 
     def list_parts(self) -> Iterator[str]:
-        """Yield its occurrences as they are kept."""
+        """Yield its due times in parts of `PART`, each as the JSON to store."""
         return (json.dumps(page, separators=(",", ":")) for page in split(self.dues, PART))
 
 
 def make_jobid(jobid: str, due: float) -> str:
-    """Return the id of the job that is an occurrence of a backfill of `jobid`, as ``lua/_backfilled.lua`` does."""
+    """Return the id of the one-off for an occurrence of a backfill of `jobid`, as ``lua/_backfilled.lua`` does."""
     instant = datetime.fromtimestamp(int(due // 1), UTC)
     fraction = f"{due:.6f}".partition(".")[2].rstrip("0")
     return f"{jobid}@{instant:%Y-%m-%dT%H:%M:%S}{'.' * bool(fraction)}{fraction}Z"
 
 
 def looks_like_one(jobid: str) -> bool:
-    """Tell whether a job may be an occurrence of a backfill: what is stored says whether it is."""
+    """Tell whether a job may be an occurrence of a backfill, by its id alone; its stored options say whether it is."""
     return jobid.endswith("Z") and "@" in jobid
 
 
 def check_stored(jobid: str, options: str) -> str:
-    """Return `options`, as they are stored for a job that is set. Raise `BadJobId` for an occurrence of a backfill."""
+    """Return the stored `options` of a job to set. Raise `BadJobId` if Redbike has set it, for another job."""
     if base := find_backfill(options)[0]:
         raise BadJobId(f"bad job id {jobid!r}: it is an occurrence of a backfill of {base!r}; unset it first")
     if base := find_all_of(options)[0]:
@@ -120,7 +120,7 @@ def read_record(text: str) -> BackfillDetails | None:
 
 
 def describe(found: Found) -> BackfillDetails:
-    """Return how far the backfill with this record is. Raise `KeyError`, `TypeError` or `ValueError`."""
+    """Return how far the backfill with this record is. Raise `KeyError`, `TypeError` or `ValueError` for a bad one."""
     running = [float(due) for due in found.get("running") or ()]
     begun = found["done"] + found["failed"] + found["dropped"] + len(running)
     ended = found.get("ended")
@@ -153,7 +153,7 @@ def describe_progress(found: BackfillDetails) -> str:
 
 
 def describe_backfill(found: BackfillDetails, clock: Clock) -> str:
-    """Return in words how far a backfill is, since when, and who has begun it."""
+    """Return in words how far a backfill is, when it began or ended, and who began it."""
     span = f"{clock.name(found['first'])} to {clock.name(found['last'])}"
     by = f" by {found['by']}" if found["by"] else ""
     if (ended := found["ended"]) is None:
@@ -164,13 +164,13 @@ def describe_backfill(found: BackfillDetails, clock: Clock) -> str:
 
 
 def read_last(text: str) -> BackfillDetails | None:
-    """Return how the last of the backfills of a job has ended; None for none."""
+    """Return how the last ended backfill of a job has ended; None if there is none."""
     ended = _read_list(text)
     return ended[-1][1] if ended else None
 
 
 def _read_list(text: str) -> list[tuple[Found, BackfillDetails]]:
-    """Return the records of backfills that have ended, without those that are damaged."""
+    """Return the records of ended backfills, without damaged ones."""
     listed = load_json(text)
     pairs = ((found, read_record(json.dumps(found))) for found in listed) if isinstance(listed, list) else ()
     return [(found, details) for found, details in pairs if details]

@@ -1,7 +1,7 @@
 """Backfills: occurrences of a job that run beside its schedule, see `redbike.store.keys`.
 
-An occurrence of one is a job of its own, a one-off. Which job it belongs to is stored with its options: its id alone
-does not say so. As it ends, ``lua/_backfill.lua`` puts the next one on the timeline, in the same step.
+An occurrence of a backfill is a one-off with a job id of its own. Its options say to which job it belongs: its id alone
+does not. When it ends, ``lua/_backfill.lua`` puts the next occurrence on the timeline, in the same step.
 """
 
 import json
@@ -29,18 +29,18 @@ from redbike.store.scripts import Reply
 from redbike.text.parsing import load_object
 
 PARTS = 50  # fields that one script writes
-MOST = 1000  # jobs that follow another one, directly or not
+MOST = 1000  # jobs that may follow a backfilled job, directly or not
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
 class Backfills(Part):
-    """Begins and ends backfills, and tells of them."""
+    """Begins, ends, reads and repairs backfills."""
 
     def begin(self, new: NewBackfill) -> str:
-        """Begin a backfill; what its first occurrences are is known when its last part is written.
+        """Begin a backfill. Its first occurrences come on the timeline with its last part: until ``ok``, nothing runs.
 
-        Return ``ok``, ``gone`` (the job), ``stale`` (its schedule or its options are others now), ``lost`` (another one
-        has been begun meanwhile), or ``busy`` (another one is under way). Until it returns ``ok``, nothing runs.
+        Return a word: ``ok``, ``gone`` (the job is unset), ``stale`` (its schedule or options have changed), ``lost``
+        (another backfill has begun meanwhile) or ``busy`` (another backfill is under way).
         """
         parts, record = list(new.list_parts()), new.make_record()
         given: dict[str, Any] = {"job": new.jobid, "schedule": new.schedule, "options": new.options}
@@ -54,13 +54,13 @@ class Backfills(Part):
         return "ok"
 
     def end(self, jobid: str) -> BackfillDetails | None:
-        """End the backfill of a job; return how far it was, None if none is under way."""
+        """End the backfill of a job; return how far it was, or None if none is under way."""
         found = map(self._namespace.find_queue, [jobid, *self.list_followers(jobid)])
         reply: Reply = self._namespace.run("end_backfill", dict.fromkeys(name or "-" for name in found), job=jobid)
         return read_record(decode(reply[1])) if reply[0] == "ok" else None
 
     def list_followers(self, jobid: str) -> list[str]:
-        """Return what follows a job, directly or not, as ``lua/_backfilled.lua`` finds it; just over `MOST` at most."""
+        """Return the jobs that follow a job, directly or not, as ``lua/_backfilled.lua`` does; at most `MOST` + 1."""
         found, generation = {jobid: None}, [jobid]
         while generation and len(found) <= MOST + 1:
             asked = [_ask_followers(self._namespace.keys.followers, each) for each in generation]
@@ -71,17 +71,17 @@ class Backfills(Part):
         return list(found)[1 : MOST + 2]
 
     def list_holding(self, jobid: str) -> list[str]:
-        """Return the jobs that hold the backfill of a job while they are paused: itself, and what follows it."""
+        """Return the jobs that hold the backfill of a job while they are paused: the job, and those that follow it."""
         found = load_object(self._read(jobid)[0]) or {}
         return [jobid, *([] if found.get("alone") else self.list_followers(jobid))]
 
     def read(self, jobid: str) -> tuple[BackfillDetails | None, BackfillDetails | None]:
-        """Return how far the backfill of a job is, and how the last one before it has ended; None for none."""
+        """Return how far the backfill of a job is, and how the one before it ended; None for none, in both places."""
         now, done = self._read(jobid)
         return read_record(now), read_last(done)
 
     def list_done(self, jobid: str) -> list[DoneRange]:
-        """Return what backfills of a job have run that have ended."""
+        """Return what the ended backfills of a job have run."""
         return [_read_range(found) for found, _ in _read_list(self._read(jobid)[1])]
 
     def _read(self, jobid: str) -> list[str]:
@@ -89,9 +89,9 @@ class Backfills(Part):
         return list(map(decode, self._namespace.ask("hmget", self._namespace.keys.following, fields)))
 
     def check(self, jobid: str, parts: Iterable[str], repairs: bool = False) -> list[str]:
-        """Return what is wrong with the backfills of a job, a line for each thing; put it right if it `repairs`.
+        """Return what is wrong with the backfills of a job, one line for each problem. Repair it if `repairs`.
 
-        `parts` are those that were found of them.
+        `parts` are the fields of these backfills that the caller has found.
         """
         keys, (now, done) = self._namespace.keys, self._read(jobid)
         numbers = [part for part in parts if part not in ("", DONE)]
@@ -112,7 +112,7 @@ class Backfills(Part):
         return [*wrong] or self._check_progress(jobid, repairs)
 
     def _check_progress(self, jobid: str, repairs: bool) -> list[str]:
-        """Return which occurrences do not run that should; let the next ones do so if it `repairs`."""
+        """Return a line for each occurrence that should run and does not. If `repairs`, let the next ones run."""
         found = json.loads(decode(self._namespace.run("repair_backfill", job=jobid, looks=not repairs)[1]))
         lines = [f"it waits for {each!r}, which does not run" for each in found["gone"]]
         lines += [f"it has {each!r}, which does not follow it" for each in found["strays"]]
@@ -128,7 +128,7 @@ class Backfills(Part):
     def leave_out(self, jobs: Iterable[tuple[str, str]], of_hosts: bool = False) -> Iterator[tuple[str, str]]:
         """Yield the jobs, by id and schedule, that are no occurrences of backfills.
 
-        With `of_hosts`, also those of jobs for every host are left out.
+        With `of_hosts`, the jobs that a job for every host has on its hosts are left out, too.
         """
         for page in split(jobs, PAGE):
             jobids = [jobid for jobid, _ in page if looks_like_one(jobid) or (of_hosts and _may_be_of_host(jobid))]
@@ -136,15 +136,15 @@ class Backfills(Part):
             yield from (each for each in page if not bases.get(each[0]))
 
     def find_bases(self, jobids: Sequence[str], of_hosts: bool = False) -> dict[str, str]:
-        """Return those of `jobids` that are there, each with the job of whose backfill it is; "" for none.
+        """Return those of `jobids` that exist, each with the job of whose backfill it is an occurrence; "" for none.
 
-        With `of_hosts`, also with the job for every host of which it is that of one.
+        With `of_hosts`, a job on one host is returned with its base, the job for every host.
         """
         keys, found = self._namespace.keys, dict[str, str]()
         for page in split(jobids, PAGE):
             texts = self._namespace.ask("hmget", keys.schedules, list(map(encode, page)))
             there = [jobid for jobid, text in zip(page, texts, strict=True) if text is not None]
-            # Mostly none is.
+            # Mostly none of them exists.
             options = self._namespace.ask("hmget", keys.options, list(map(encode, there))) if there else ()
             for jobid, own in zip(there, map(decode, options), strict=True):
                 found[jobid] = find_backfill(own)[0] or (find_all_of(own)[0] if of_hosts else "")
@@ -152,7 +152,7 @@ class Backfills(Part):
 
 
 def _may_be_of_host(jobid: str) -> bool:
-    """Tell whether a job may be that of a job for every host on one: what is stored says whether it is."""
+    """Tell whether a job may be that of a base on one host, by its id alone; its stored options say whether it is."""
     return AT in jobid and not jobid.endswith(f"{AT}{EVERY}")
 
 

@@ -1,6 +1,6 @@
-"""The transitions of blackouts: a job, a queue or everything is paused at each time of a schedule, for so long.
+"""The transitions of blackouts: at each time of a schedule, a job, a queue or everything is paused for some seconds.
 
-The name of one is that of its field: ``job:ID``, ``queue:NAME``, or ``queue:`` for everything.
+The name of a blackout is the name of its field: ``job:ID``, ``queue:NAME``, or ``queue:`` for everything.
 """
 
 import json
@@ -19,7 +19,7 @@ from redbike.store.scripts import Call
 
 OF_JOB, OF_QUEUE = "job:", "queue:"  # what the names begin with
 EVERYTHING = OF_QUEUE
-TIMER = "blackout:"  # what the timer of one begins with, before its name
+TIMER = "blackout:"  # the timer of a blackout is this, and then its name
 LONGEST = 1e9  # seconds
 
 
@@ -29,7 +29,7 @@ class BlackoutDetails(TypedDict):
     of: str  #: ``job``, the name of its queue, or ``everything``
     every: str  #: the schedule of its times, in its complete form
     seconds: float  #: how long each one lasts
-    start: float  #: of the one that is on, or else of the next one
+    start: float  #: of the window that is on, or else of the next one
     end: float
     by: str  #: ``user@host``
     reason: str
@@ -44,12 +44,12 @@ class Blackout:
     since: float  #: when it was set
     by: str = ""
     reason: str = ""
-    #: when it begins next: what has begun is a pause, or was one until somebody resumed; None: that counts as a window
+    #: when it begins next: earlier windows are left out, as they are pauses or were resumed; None: they count, too
     begins: float | None = field(default=None, compare=False)
 
     @classmethod
     def parse(cls, record: str) -> "Blackout | None":
-        """Read a record; None for one that is damaged, and for none."""
+        """Read a record; None for a damaged or empty one."""
         try:
             kept = json.loads(record)
             times = float(kept["seconds"]), float(kept["since"])
@@ -64,11 +64,11 @@ class Blackout:
         return json.dumps({**self.to_dict(), "since": self.since}, ensure_ascii=False)
 
     def to_dict(self) -> dict[str, str | float]:
-        """Return what a file of jobs has of it: all but when it was set."""
+        """Return it as a file of jobs has it: without the time when it was set."""
         return {"every": self.every, "seconds": self.seconds, "by": self.by, "reason": self.reason}
 
     def is_like(self, other: "Blackout | None") -> bool:
-        """Tell whether `other` is the same, whenever that was set, and by whom."""
+        """Tell whether `other` is equal to it, no matter when and by whom it was set."""
         return other is not None and replace(other, since=self.since, by=self.by) == self
 
     @property
@@ -77,24 +77,24 @@ class Blackout:
         return parse_stored(self.every)
 
     def find(self, now: float) -> Window | None:
-        """Return the window that is on at `now`, or else the next one; None if there is none any more."""
+        """Return the window that is on at `now`, or else the next one; None if no window is left."""
         try:
             return find_window(self.schedule, self.seconds, max(now, self.begins or now))
         except BadSchedule:
             return None
 
     def list_between(self, start: float, end: float) -> Iterable[Window]:
-        """Yield its windows of which a part is in [`start`, `end`)."""
+        """Yield its windows that overlap [`start`, `end`)."""
         return list_windows(self.schedule, self.seconds, max(start, self.begins or start), end)
 
 
 class BlackoutState(NamedTuple):
-    """What is kept of one, at one instant."""
+    """What is stored of a blackout, at one instant."""
 
     name: str
     record: str  # "" for none
     timer: float | None
-    has_job: bool  # or is of no job
+    has_job: bool  # whether its job exists; True for a queue
     now: float
 
     @property
@@ -107,14 +107,14 @@ class Blackouts(Part):
     """Sets, begins and ends blackouts."""
 
     def set(self, names: Sequence[str], blackout: Blackout, at: float, detail: str) -> list[str]:
-        """Set the same one for each of `names`, to begin `at`; return a word of ``lua/pause_every.lua`` for each.
+        """Set `blackout` for each of `names`, to begin `at`; return a word of ``lua/pause_every.lua`` for each.
 
-        Either all of them are of jobs, or there is one. `detail` is for the log.
+        The names are those of jobs, or one name of a queue. `detail` is for the log.
         """
         return self._run(names, detail, record=blackout.format(), at=at)
 
     def end(self, names: Sequence[str], detail: str) -> list[str]:
-        """End those of `names`, as `set` sets them. A pause that is on now stays."""
+        """End the blackouts of `names`; return words as `set` does. A pause that is on now stays."""
         return self._run(names, detail)
 
     def _run(self, names: Sequence[str], detail: str, **given: Any) -> list[str]:
@@ -126,9 +126,9 @@ class Blackouts(Part):
         return [decode(word) for reply in self._namespace.scripts.run_all(calls) for word in reply[1:]]
 
     def begin(self, state: BlackoutState, window: Window | None, following: float | None) -> str:
-        """Pause what it is about for `window`, if that is on now; it begins again at `following`.
+        """Pause the job, queue or everything for `window`, if it is on now. The blackout begins again at `following`.
 
-        Return a word of ``lua/begin.lua``: ``stale`` if it has changed since it was found.
+        Return a word of ``lua/begin.lua``: ``stale`` if the blackout has changed since it was read as `state`.
         """
         is_of_job = state.name.startswith(OF_JOB)
         home = self._namespace.find_queue(state.name.removeprefix(OF_JOB)) if is_of_job else ""
@@ -153,9 +153,9 @@ class Blackouts(Part):
         return self._namespace.pack("begin", [home] if home else [], **given)
 
     def inspect(self, names: Sequence[str], together: bool = False) -> list[BlackoutState]:
-        """Return what is kept of those of `names`; `together`, what there is of each is of one instant.
+        """Return what is stored of the blackouts of `names`. With `together`, a state is read at one instant.
 
-        Without it, `begin` finds out if it was not.
+        Without it, `begin` finds out if a state was read in the middle of a change.
         """
         return [state for page in split(names, PAGE) for state in self._inspect(page, together)]
 
@@ -175,16 +175,16 @@ class Blackouts(Part):
         ]
 
     def read(self, names: Sequence[str]) -> dict[str, Blackout]:
-        """Return those of `names` that there are, without what has begun of them; damaged ones are left out."""
+        """Return those of `names` that exist, without the windows that have begun. Damaged ones are left out."""
         found = ((state, state.blackout) for state in self.inspect(names))
         return {state.name: replace(blackout, begins=state.timer) for state, blackout in found if blackout}
 
     def list_all(self) -> dict[str, Blackout]:
-        """Return all that there are, by name, as `read` does."""
+        """Return all blackouts by name, as `read` does."""
         return self.read([name for name, _ in self._namespace.scan(self._namespace.keys.blackouts)])
 
     def repair(self, state: BlackoutState) -> None:
-        """Give one its timer, so that a dispatcher looks at it at once; remove one that is damaged, or of no job."""
+        """Set the timer of a blackout to now, for a dispatcher. Remove a damaged one, and one whose job is gone."""
         if state.blackout and state.has_job:
             self._run([state.name], "", record=state.record, at=state.now, mends=True)
         else:
@@ -192,11 +192,11 @@ class Blackouts(Part):
 
 
 def is_blackout_name(name: str) -> bool:
-    """Tell whether this may be the name of one."""
+    """Tell whether this may be the name of a blackout."""
     kind, colon, rest = name.partition(":")
     return bool(colon) and ((kind == "job" and rest != "") or (kind == "queue" and (not rest or is_queue_name(rest))))
 
 
 def name_all(jobid: str, queue: str) -> list[str]:
-    """Return the names of the blackouts that a job of a queue may have."""
+    """Return the names of the blackouts that may pause a job of this queue; "" for no queue."""
     return [f"{OF_JOB}{jobid}", *([f"{OF_QUEUE}{queue}"] if queue else []), EVERYTHING]

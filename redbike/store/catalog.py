@@ -1,4 +1,4 @@
-"""Which jobs there are: those that a pattern matches, or that have a tag, with their schedules and statuses."""
+"""Finds jobs by id, pattern, tag or status, with their schedules and statuses."""
 
 import logging
 import time
@@ -13,10 +13,10 @@ log = logging.getLogger("redbike")
 
 
 class Catalog(Part):
-    """Finds jobs. Nothing here changes anything."""
+    """Finds jobs. It changes nothing."""
 
     def has_job(self, jobid: str, also_bad: bool = False) -> bool:
-        """Tell whether `jobid` has a schedule, or is `also_bad`: its only schedule was refused."""
+        """Tell whether `jobid` has a schedule. With `also_bad`, a job whose only schedule was refused counts, too."""
         keys = self._namespace.keys
         hashes = (keys.schedules, keys.statuses) if also_bad else (keys.schedules,)
         return any(self._namespace.ask("hexists", key, jobid) for key in hashes)
@@ -26,17 +26,17 @@ class Catalog(Part):
         return bool(self._namespace.ask("hlen", self._namespace.keys.options))
 
     def list_matching(self, pattern: str, also_bad: bool = False) -> Iterator[str]:
-        r"""Yield the ids of the jobs that `pattern` matches: ``*``, ``?``, ``[…]``, with ``\`` before a literal one.
+        r"""Yield the ids of the jobs that `pattern` matches: ``*``, ``?``, ``[…]``, ``\`` before a literal character.
 
-        Those that have a schedule, and those that are `also_bad`: their only schedule was refused.
+        Jobs are those with a schedule. With `also_bad`, jobs whose only schedule was refused are yielded, too.
         """
         keys = self._namespace.keys
         return (jobid for jobid, _ in self._namespace.scan(keys.statuses if also_bad else keys.schedules, pattern))
 
     def search(self, pattern: str, most: int, patience: float) -> tuple[list[str], bool]:
-        """Return up to `most` ids that `pattern` matches, and whether those are all.
+        """Return up to `most` ids that `pattern` matches, and whether these are all.
 
-        After `patience` seconds it looks no further, however many jobs there are.
+        The search ends after `patience` seconds, even if it has not read all jobs.
         """
         key, cursor, until, found = self._namespace.keys.statuses, 0, time.monotonic() + patience, dict[str, None]()
         while len(found) <= most:
@@ -63,20 +63,20 @@ class Catalog(Part):
             yield from (jobid for jobid, stored in zip(page, records, strict=True) if has_tag(stored, tags))
 
     def list_schedules(self, jobids: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
-        """Yield every job id with its schedule; or only those of `jobids` that are there."""
+        """Yield every job id, or those of `jobids` that exist, with the schedule."""
         key = self._namespace.keys.schedules
         return self._namespace.scan(key) if jobids is None else self._read_many(key, jobids)
 
     def list_statuses(self, pattern: str | None = None) -> Iterator[tuple[str, str]]:
-        """Yield every job id, or each that `pattern` matches, with its status as it is stored."""
+        """Yield every job id, or each that `pattern` matches, with its stored status."""
         return self._namespace.scan(self._namespace.keys.statuses, pattern)
 
     def list_events(
         self, before: float | None, jobids: Iterable[str] | None = None
     ) -> Iterator[tuple[str, EventName, int]]:
-        """Yield the id of every job, its last event and the time of that; or of those with no event since `before`.
+        """Yield the id of each job, its last event, and the epoch second of this event.
 
-        Or only of those of `jobids` that are there.
+        With `before`, only jobs without an event since then; with `jobids`, only those of them that exist.
         """
         found = self.list_statuses() if jobids is None else self._read_many(self._namespace.keys.statuses, jobids)
         for jobid, status in found:
@@ -88,12 +88,12 @@ class Catalog(Part):
                 yield jobid, event, int(moment)
 
     def _read_many(self, key: str, jobids: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Yield those of `jobids` that are in a hash, with their values."""
+        """Yield those of `jobids` that are fields of a hash, with their values."""
         for page in split(jobids, PAGE):
             values = self._namespace.ask("hmget", key, list(map(encode, page)))
             yield from ((jobid, decode(each)) for jobid, each in zip(page, values, strict=True) if each is not None)
 
 
 def has_tag(stored: bytes | None, tags: Set[str]) -> bool:
-    """Tell whether a job with these options has one of `tags`."""
+    """Tell whether a job with these stored options has one of `tags`."""
     return stored is not None and not tags.isdisjoint(list_tags(decode(stored)))

@@ -1,4 +1,4 @@
-"""The jobs that have something to run up to an instant, with what one needs to compute when."""
+"""The jobs that have something to run up to an instant, with the data from which their runs are computed."""
 
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -22,39 +22,39 @@ class ComingJob(NamedTuple):
     jobid: str
     schedule: str
     options: str  # as they are stored
-    queue: str  # in which it waits or from which it was taken; "" if that is for the worker class to say
-    first: float | None  # when it runs, whatever its schedule says
-    after: float  # it runs by its schedule after that
-    duration: float | None  # seconds that its last runs took on average; None if none is kept
+    queue: str  # in which it waits or from which it was taken; "" if the worker class is to name it
+    first: float | None  # when it runs independent of its schedule; None if it does not
+    after: float  # the instant after which it runs by its schedule
+    duration: float | None  # mean seconds of its last runs; None if no run is kept
     waits: float | None = None  # the due time of the occurrence that is due already, or is held
-    is_paused: bool = False  # what it runs then is for policies to say: `first` and `after` are roughly that
-    # Its occurrence is to be tried again, or somebody has asked for the run that waits: what comes due until then is
-    # for policies, too.
+    is_paused: bool = False  # then policies decide what runs: `first` and `after` are estimates
+    # Its occurrence is to be tried again, or somebody has asked for the run that waits. Policies decide what becomes of
+    # the occurrences that come due before that.
     is_tried: bool = False
-    known: Schedule | None = None  # when it runs, if that is not what its text says alone: its parents say so
+    known: Schedule | None = None  # its schedule, if that depends on its parents and not only on its text
 
 
 class Coming(Part):
     """Lists jobs that have something to run, a page at a time.
 
-    What it holds grows with the jobs that are due soon, wait, run or are paused, and not with the others.
+    Its memory grows with the jobs that are due soon, wait, run or are paused, and not with the other jobs.
     """
 
     def count(self, until: float) -> tuple[int, int, int]:
-        """Return how many jobs there are to look at, how many are paused at most, and how many follow others."""
+        """Return, as upper bounds, how many jobs are to be read, how many are paused, and how many follow others."""
         keys = self._namespace.keys
         lengths = (("hlen", key) for key in (keys.queued, keys.running, keys.pauses, keys.following))
         found = self._namespace.ask_all(("zcount", keys.timeline, "-inf", until), *lengths, at_once=False)
         return sum(found), found[-2], found[-1]
 
     def list_followers(self) -> Iterator[list[str]]:
-        """Yield pages of the ids of the jobs that follow others. One that is set meanwhile may be missing."""
+        """Yield pages of the ids of the jobs that follow others. A job that is set meanwhile may be missing."""
         return split((each for each, _ in self._namespace.scan(self._namespace.keys.following) if is_jobid(each)), PAGE)
 
     def list_jobids(self, until: float) -> Iterator[list[str]]:
-        """Yield pages of the ids of the same jobs: first those that do not wait for their due time, then by that.
+        """Yield pages of the ids of the jobs that `count` counts. A job that moves meanwhile may be missing, or twice.
 
-        Those that wait for their parents come last. A job that moves meanwhile may be missing, or there twice.
+        Jobs in a queue, in flight or paused come first, then jobs due by `until` in order, then waiting followers.
         """
         keys = self._namespace.keys
         for key in (keys.queued, keys.running, keys.pauses):
@@ -65,7 +65,7 @@ class Coming(Part):
                 yield list(map(decode, self._namespace.ask("zrange", keys.timeline, *bounds, **span)))
 
     def _count_timeline(self, until: float) -> list[tuple[tuple[float, float], int]]:
-        """Return how many jobs are due by `until`, and how many wait for others, each with where they are."""
+        """Return how many jobs are due by `until`, and how many wait for others, each behind their range of scores."""
         key, places = self._namespace.keys.timeline, ((-math.inf, until), (AWAITED, AWAITED))
         numbers = self._namespace.ask_all(*(("zcount", key, *place) for place in places), at_once=False)
         return list(zip(places, numbers, strict=True))
@@ -77,10 +77,10 @@ class Coming(Part):
         jobids: Iterable[str] | None = None,
         note_paused: Callable[[str], None] = lambda jobid: None,
     ) -> Iterator[list[ComingJob]]:
-        """Yield pages of the jobs that have something to run by `until`: of all, or of `jobids`.
+        """Yield pages of the jobs that have something to run by `until`: of all jobs, or of `jobids`.
 
-        `now` is Redis' clock. A job that somebody changes meanwhile may be missing, or there twice. `note_paused` hears
-        of each job that is paused.
+        `now` is Redis' clock. A job that somebody changes meanwhile may be missing, or there twice. `note_paused` is
+        called with the id of each paused job.
         """
         moving = self._find_moving(now, until) if jobids is None else {}
         for page in split(moving if jobids is None else jobids, PAGE):
@@ -89,20 +89,20 @@ class Coming(Part):
             yield from self._list_timeline(now, until, moving)
 
     def _find_moving(self, now: float, until: float) -> dict[str, None]:
-        """Return the jobs that may move while the others are read, each once: those are looked at by their ids."""
+        """Return the jobs that may move while the others are read, each once. These are read by their ids."""
         keys, moving = self._namespace.keys, dict[str, None]()
         soon = min(until, now + SOON + self._namespace.ask("zcount", keys.timeline, "-inf", until) / SPEED)
         moving |= dict.fromkeys(self._list_due(soon))
         for key in (keys.queued, keys.running, keys.pauses):
             moving |= dict.fromkeys(jobid for jobid, _ in self._namespace.scan(key))
-        # Some may have gone on from there to the timeline.
+        # Some may have moved from these hashes to the timeline.
         return moving | dict.fromkeys(self._list_due(soon))
 
     def _list_due(self, until: float) -> Iterator[str]:
         return (decode(jobid) for page in self._scan_timeline(until) for jobid, _ in page)
 
     def _scan_timeline(self, until: float) -> Iterator[list[tuple[bytes, float]]]:
-        """Yield pages of what is due by `until`, the last one first: a dispatcher takes them from the other end."""
+        """Yield pages of the jobs due by `until`, the last one first: a dispatcher takes jobs from the front."""
         key, lowest = self._namespace.keys.timeline, (float("inf"), b"")
         end = self._namespace.ask("zcount", key, "-inf", until)
         while end > 0:
@@ -117,7 +117,7 @@ class Coming(Part):
             end = self._find_rank(jobid, due)
 
     def _list_timeline(self, now: float, until: float, moving: Container[str]) -> Iterator[list[ComingJob]]:
-        """Yield what is on the timeline, without those that are `moving`."""
+        """Yield pages of the jobs on the timeline, without those in `moving`."""
         for page in self._scan_timeline(until):
             if not (found := [each for each in page if decode(each[0]) not in moving]):
                 continue
@@ -140,7 +140,7 @@ class Coming(Part):
             ]
 
     def _find_rank(self, jobid: bytes, due: float) -> int:
-        """Return how many jobs of the timeline stand before this one, or up to where it stood."""
+        """Return how many jobs stand before this one on the timeline; if it has moved, those up to `due`."""
         key = self._namespace.keys.timeline
         asked = ("zrank", key, jobid), ("zscore", key, jobid), ("zcount", key, "-inf", due)
         rank, score, number = self._namespace.ask_all(*asked)
@@ -174,7 +174,7 @@ class Coming(Part):
                 yield ComingJob(jobid, *told)
 
     def _fetch(self, names: Sequence[bytes], *places: str) -> list[Any]:
-        """Return schedules, options, histories and retry states; with `places`, also the records there, and dues."""
+        """Return schedules, options, histories and retry states; with `places`, also their records, and due times."""
         keys = self._namespace.keys
         asked = [
             ("hmget", key, names) for key in (keys.schedules, keys.options, keys.history, keys.retry_states, *places)
@@ -203,9 +203,9 @@ def _find_waiting(now: float, due: float | None, record: Sequence[bytes | None])
 def find_moments(
     now: float, due: float | None, queued: str, running: str, paused: str
 ) -> tuple[str, float | None, float] | None:
-    """Return the queue of a job, when it runs in any case, and after when by its schedule; None if it does not.
+    """Return the `queue`, `first` and `after` of a `ComingJob`; None if the job has nothing to run.
 
-    A follower that waits for its parents has no instant of its own.
+    A follower that waits for its parents has no `first`.
     """
     waiting, run, pause = Waiting.parse(queued), RunRecord.parse(running), Pause.parse(paused)
     if pause is not None:

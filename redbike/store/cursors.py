@@ -1,10 +1,10 @@
-"""Walks along hashes and sorted sets: a page of it takes a limited amount of work, and ends at a cursor.
+"""Walks along hashes and sorted sets. A page takes a limited amount of work, and ends at a cursor.
 
-1. A hash of few entries is read as a whole, and sorted by its fields. The cursor has one of these.
-2. A larger one is read in the order in which the server has it, by HSCAN. The cursor has that of the server.
-3. A sorted set is read in its order. The cursor has an entry of it.
+1. A hash with few entries is read as a whole, and sorted by its fields. The cursor has the last field that was read.
+2. A larger hash is read by HSCAN, in the order of the server. The cursor has the cursor of HSCAN.
+3. A sorted set is read in its order. The cursor has the last entry that was read.
 
-Entries may come and go between two pages: one that is there all the time is on one of them, perhaps on two.
+Entries may come and go between two pages. An entry that is there all the time is on one page, perhaps on two.
 """
 
 import math
@@ -17,23 +17,23 @@ from redbike.store.namespace import RANKS_PAGE, Entry, Namespace, Ranks
 from redbike.store.records import decode, encode
 from redbike.text.parsing import parse_whole
 
-BITS = 64  # of a cursor of HSCAN, and the most shards that there are
-MOST_SOURCES = 999  # of the sources of a search in all shards
+BITS = 64  # of a cursor of HSCAN; also the highest number of shards
+MOST_SOURCES = 999  # sources of a search, in all shards together
 ROWS = 50  # entries of a step
-FEW = 1000  # entries of a hash that is read as a whole
-LEAST_SCANNED, MOST_SCANNED, SLOW = 50, 1000, 0.005  # entries of one request, which become more while it is quick
+FEW = 1000  # a hash with at most so many entries is read as a whole
+LEAST_SCANNED, MOST_SCANNED, SLOW = 50, 1000, 0.005  # entries in one request: more if the last took less than `SLOW`
 
 Fields = dict[bytes, bytes]
 Select = Callable[[Fields], list[str]]  # the names of those fields that may fit
 
 
 class Cursor(NamedTuple):
-    """Where a page begins: in a hash, behind a cursor of HSCAN, and with an id behind `entry`; else behind `entry`."""
+    """Where a page begins: in a hash at a cursor of HSCAN, with ids behind `entry`; in a sorted set behind `entry`."""
 
-    source: int = 0  # which of the sources of the search
+    source: int = 0  # the index of a source of the search
     scan: int = 0  # the cursor of HSCAN
     entry: Entry | None = None
-    missed: int = 0  # a bit for each shard that a page has passed over, as it did not answer
+    missed: int = 0  # a bit for each shard that a page has left out, as the shard did not answer
 
     def format(self) -> str:
         """Return it as a text for a URL."""
@@ -43,7 +43,7 @@ class Cursor(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what `format` has made; "" is the beginning. Raise `BadConfig`."""
+        """Read a text of `format`; "" is the beginning. Raise `BadConfig` for any other text."""
         if not text:
             return cls()
         try:
@@ -60,40 +60,40 @@ class Cursor(NamedTuple):
 
 
 def make_bad_cursor(text: str) -> BadConfig:
-    """Return the error for a cursor that no page has given."""
+    """Return the error for a text that is no cursor."""
     return BadConfig(f"bad cursor {text!r:.40}: it comes from the link to the next page")
 
 
 class Step(NamedTuple):
     """What one request of a walk has found."""
 
-    names: list[str]  # those that may fit
-    scanned: int  # entries
-    done: int  # of all, from the beginning
-    following: Cursor | None  # None: nothing is left
+    names: list[str]  # ids of jobs that may fit
+    scanned: int  # entries read by this request
+    done: int  # entries read since the beginning of the source
+    following: Cursor | None  # of the next page; None if nothing is left
 
 
 class Source(NamedTuple):
-    """Where jobs may be that fit."""
+    """A key in which fitting jobs may be."""
 
     kind: Literal["hash", "due", "planned", "next", "failures"]
     key: str
-    only: str = ""  # what the value in a hash begins with, of those that may fit
-    without: str = ""  # a sorted set that has jobs of another source
+    only: str = ""  # only jobs whose value in the hash begins with this may fit
+    without: str = ""  # a sorted set whose jobs are left out, as another source has them
 
 
 class RankPage(NamedTuple):
     """What one request has found in a sorted set."""
 
-    done: int  # entries before these
+    done: int  # the number of entries before these
     entries: list[Entry]
-    is_over: bool  # nothing is left behind them
+    is_over: bool  # whether these are the last ones
 
 
 def read_ranks(
     ranks: Ranks, last: Entry | None, until: float = math.inf, is_backwards: bool = False, page: int = RANKS_PAGE
 ) -> Iterator[RankPage]:
-    """Read a sorted set behind `last`: up to the score `until`, or backwards from its end; `page` in each request."""
+    """Yield pages of a sorted set behind `last`, up to the score `until`, or backwards; `page` in each request."""
     total = ranks.count()
     for done, found in ranks.list_before(last, page) if is_backwards else ranks.list_after(last, page):
         entries = [entry for entry in found if entry[0] <= until]
@@ -104,7 +104,7 @@ def read_ranks(
 
 
 def walk_ranks(pages: Iterable[RankPage], cursor: Cursor) -> Iterator[Step]:
-    """Walk along a sorted set, of which these are the pages behind `cursor`."""
+    """Yield the steps of a walk along a sorted set, from its pages behind `cursor`."""
     for done, entries, is_over in pages:
         for first in range(0, len(entries), ROWS):
             part = entries[first : first + ROWS]
@@ -113,7 +113,7 @@ def walk_ranks(pages: Iterable[RankPage], cursor: Cursor) -> Iterator[Step]:
 
 
 def walk_hash(namespace: Namespace, key: str, cursor: Cursor, pattern: str | None, select: Select) -> Iterator[Step]:
-    """Walk along those fields of a hash that `pattern` matches, and of them those that `select` returns."""
+    """Yield the steps of a walk along those fields of a hash that `pattern` matches and `select` returns."""
     total = int(namespace.ask("hlen", key))
     behind = cursor.entry[1] if cursor.entry else b""
 
@@ -125,7 +125,7 @@ def walk_hash(namespace: Namespace, key: str, cursor: Cursor, pattern: str | Non
     return walk(look, cursor, total)
 
 
-Look = Callable[[int, int], tuple[int, list[str]]]  # from a cursor of HSCAN on, for so many entries
+Look = Callable[[int, int], tuple[int, list[str]]]  # reads so many entries from a cursor of HSCAN on
 
 
 def _walk_few(look: Look, cursor: Cursor, total: int) -> Iterator[Step]:
@@ -153,9 +153,9 @@ def _walk_many(look: Look, cursor: Cursor, total: int) -> Iterator[Step]:
 
 
 def measure_scan(scan: int) -> float:
-    """Return how much of a hash a cursor of HSCAN has behind it, from 0 to 1.
+    """Return which share of a hash, from 0 to 1, HSCAN has read when it returns this cursor.
 
-    The server counts from the highest bit of a number of a bucket to the lowest one.
+    The server increments the number of a bucket from its highest bit to its lowest.
     """
     bits = f"{scan:0{BITS}b}"
     return int(bits[::-1], 2) / float(2**BITS)

@@ -1,19 +1,19 @@
 r"""Entries of the journal: ended runs on their way to the histories of their jobs.
 
 To rewrite the history of a job at the end of each run would cost the server more than half of what a short job costs.
-So `end` appends one entry for all runs that end together. A dispatcher archives them later, all those of a job at once,
-see journal.py. Who reads puts both together. An entry begins with a letter:
+So the script `end` appends one entry for all runs that end together. A dispatcher archives the entries later, all runs
+of a job at once, see journal.py. A reader merges journal and histories. An entry begins with a letter:
 
 ====== ==============================================================================================================
 letter what follows
 ====== ==============================================================================================================
-``R``  runs that were taken together: the number of their queues (2 bytes), and of each the size of its name (2) and
-       its name; the size of the name of their worker (1) and that name; and of each run how many are kept of its job
-       (1, `NOT_BEGUN` if it is none), the number of its queue from 0 (2), the size of the id of its job (2), the id,
-       and the run as in history.py, with its result
-``P``  a mark for each run of an ``R`` that stands behind the line feed: ``1`` it counts, ``u`` it counts and its job
-       was unset, ``0`` it has not ended like that
-``F``  the id of a job that was unset: what stands before that is forgotten
+``R``  runs that were taken together: the number of their queues (2 bytes); for each queue, the size of its name (2) and
+       its name; the size of the name of their worker (1) and this name; for each run, how many runs of its job are kept
+       (1, `NOT_BEGUN` if it had not begun), the number of its queue from 0 (2), the size of the id of its job (2), the
+       id, and the run as in history.py, with its result
+``P``  a mark for each run, a line feed, and an ``R``. The marks: ``1`` the run counts, ``u`` it counts and its job was
+       unset, ``0`` the script did not end this run
+``F``  the id of a job that was unset: its runs in earlier entries are forgotten
 ====== ==============================================================================================================
 
 The lowest byte of a number goes first.
@@ -31,8 +31,8 @@ from redbike.store.records import decode, encode
 
 log = logging.getLogger("redbike")
 
-NOT_BEGUN = 255  # in place of how many runs are kept: this one had not begun, and counts as skipped
-FEW = 20  # jobs for which it is quicker to look for the bytes of each in an entry than to walk through that
+NOT_BEGUN = 255  # in place of how many runs are kept: the run had not begun, and counts as skipped
+FEW = 20  # up to so many jobs, to search an entry for the bytes of each is quicker than to walk through the entry
 
 _SIZE, _RUN = struct.Struct("<H"), struct.Struct("<BHH")
 
@@ -42,7 +42,7 @@ class EntryRun(NamedTuple):
 
     jobid: str
     queue: str
-    kept: int  # so many are kept of its job
+    kept: int  # how many runs of its job are kept
     packed: bytes
     worker: bytes
 
@@ -52,8 +52,8 @@ class Pending:
     """What the journal has of a job."""
 
     runs: list[tuple[bytes, bytes]] = field(default_factory=list)  # packed, and the worker; the oldest first
-    kept: int = NOT_BEGUN  # so many are kept of it
-    replaces: bool = False  # whether nothing is kept of what was before these
+    kept: int = NOT_BEGUN  # how many runs of it are kept
+    replaces: bool = False  # whether all older runs are forgotten
 
     def add(self, run: EntryRun) -> None:
         """Add the next run."""
@@ -64,24 +64,24 @@ class Pending:
             self.forget()
 
     def forget(self) -> None:
-        """Forget all that was before."""
+        """Forget all runs up to here."""
         self.runs.clear()
         self.kept, self.replaces = 0, True
 
     def add_to(self, value: bytes) -> bytes:
-        """Return the value that the job is to have in ``-history``, from the one that it has; b"" is none."""
+        """Return the new value of the job in ``-history``, from its old one; b"" for none."""
         before = b"" if self.replaces else value
         return add_runs(before, self.runs, self.kept) if self.runs else before
 
     def read(self, jobid: str, value: bytes) -> list[PastRun]:
-        """Return the runs of a job with this value, the newest first. The value may have some of these already."""
+        """Return the runs of a job with this value in ``-history``, the newest first, each once."""
         newer = [read_run(jobid, *run) for run in reversed(self.runs)]
         older = [] if self.replaces else read_runs(jobid, value) or []
         return join_runs(newer, older)[: self.kept]
 
 
 def pack_entry(worker: str, runs: Sequence[tuple[str, str, int, bytes]]) -> bytes:
-    """Return an entry for runs of one worker; of each the id of its job, its queue, how many are kept, and the run."""
+    """Return an entry for runs of one worker. `runs` has of each: job id, queue, how many are kept, the packed run."""
     numbers = {queue: number for number, queue in enumerate(dict.fromkeys([queue for _, queue, _, _ in runs]))}
     name = pack_worker(worker)
     parts = [b"R", _SIZE.pack(len(numbers))]
@@ -95,7 +95,7 @@ def pack_entry(worker: str, runs: Sequence[tuple[str, str, int, bytes]]) -> byte
 
 
 def list_naming(entries: Sequence[bytes], jobids: Sequence[str]) -> Sequence[bytes]:
-    """Return those of `entries` that may name one of a few `jobids`: so that few are read as a whole; all for many."""
+    """Return those of `entries` that may name one of `jobids`, so that fewer are parsed; all entries for many jobs."""
     if len(jobids) > FEW:
         return entries
     marks = [_mark(jobid) for jobid in jobids]
@@ -103,7 +103,7 @@ def list_naming(entries: Sequence[bytes], jobids: Sequence[str]) -> Sequence[byt
 
 
 def list_last_naming(entries: Sequence[bytes], jobids: Sequence[str]) -> list[bytes]:
-    """Return of `entries` for each of `jobids` the last one that tells of it, in their order. Skip damaged ones."""
+    """Return for each of `jobids` the last of `entries` that names it, in their order. Skip damaged entries."""
     left, found = set(map(encode, jobids)), list[bytes]()
     for entry in reversed(list_naming(entries, jobids)):
         named = {encode(run if isinstance(run, str) else run.jobid) for run in read_entry(entry, left) or ()}
@@ -116,15 +116,15 @@ def list_last_naming(entries: Sequence[bytes], jobids: Sequence[str]) -> list[by
 
 
 def _mark(jobid: str) -> tuple[bytes, bytes]:
-    """Return what stands in an entry with a run of a job, and the entry that says that it was unset."""
+    """Return the bytes that an entry with a run of a job contains, and the entry for a job that was unset."""
     name = encode(jobid)
-    # With its size before it, an id is hardly the end of another one.
+    # With the size before it, an id is rarely found as the end of another id.
     return _SIZE.pack(min(len(name), 2**16 - 1)) + name, b"F" + name
 
 
 @dataclass(slots=True)
 class Batch:
-    """Runs that have ended together: an entry that is read as far as their places in it."""
+    """Runs that have ended together: an entry that is parsed up to its first run."""
 
     queues: list[str]
     worker: bytes
@@ -134,7 +134,7 @@ class Batch:
 
     @classmethod
     def open(cls, entry: bytes) -> "Batch":
-        """Read an entry up to its first run. Raise one of `BAD` for what is no ``R``, with or without marks."""
+        """Read an entry up to its first run. Raise one of `BAD` for anything but an ``R``, with or without marks."""
         marks, _, text = entry[1:].partition(b"\n") if entry[:1] == b"P" else (b"", b"", entry)
         if text[:1] != b"R":
             raise ValueError
@@ -150,10 +150,10 @@ class Batch:
         return cls(queues, text[name:position], text, marks, position)
 
     def walk(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """Yield the places of all runs that count. Raise one of `BAD`, perhaps not at once, if the entry is damaged.
+        """Yield the places of all runs that count. Raise one of `BAD`, perhaps after some runs, for a damaged entry.
 
-        Of each: how many are kept of its job, the number of its queue, where its id begins, and where the run begins
-        and ends.
+        A place is: how many runs of the job are kept, the number of its queue, and the offsets at which the id begins,
+        and the run begins and ends.
         """
         text, marks, position, number = self.text, self.marks, self.start, 0
         while position < len(text):
@@ -171,19 +171,19 @@ class Batch:
 
 
 def mark_of_backfill(packed: bytes) -> bytes:
-    """Mark a packed run of a backfill: it was not late. In an entry, the name of the worker does not stand there."""
+    """Return a packed run of a backfill with a mark: it was not late. The mark uses the byte of the worker's name."""
     return b"%b\1%b" % (packed[:NAME_LENGTH], packed[NAME_LENGTH + 1 :])
 
 
 def is_of_backfill(text: bytes, start: int) -> bool:
-    """Tell whether a run that begins there in an entry is marked so."""
+    """Tell whether the run that begins at `start` in an entry has the mark of a backfill."""
     return text[start + NAME_LENGTH] != 0
 
 
 def read_entry(entry: bytes, names: Container[bytes] | None = None) -> list[EntryRun | str] | None:
     """Return the runs of an entry that count, or the id of the job that was unset; None for a damaged entry.
 
-    With the `names` of jobs in bytes, return only what it has of these: that is quicker.
+    With the `names` of jobs in bytes, return only what it has of these jobs, which is quicker.
     """
     try:
         if entry[:1] == b"F":
@@ -204,7 +204,7 @@ def _read_runs(batch: Batch, names: Container[bytes] | None) -> Iterator[EntryRu
 def collect(
     entries: Iterable[bytes], jobids: Iterable[str] | None = None, pending: dict[str, Pending] | None = None
 ) -> dict[str, Pending]:
-    """Return what some entries have of each job, or of each of `jobids`; add it to what is `pending`."""
+    """Return by job what `entries` have of it, or only of `jobids`, added to `pending`."""
     names = None if jobids is None else frozenset(map(encode, jobids))
     pending = {} if pending is None else pending
     for entry in entries:

@@ -1,11 +1,11 @@
-"""The words that Redis holds and users see, each defined once. The scripts get them as constants of the same names."""
+"""The words that are stored in Redis and shown to users, each defined once. Scripts get them as constants."""
 
 from enum import StrEnum
 from typing import Literal, get_args
 
 
 class Event(StrEnum):
-    """The last event of a job, as its status has it."""
+    """The last event of a job: the first part of its status."""
 
     TML = "TML"  #: it is on the timeline: it was set, or has ended and runs again
     ENQ = "ENQ"  #: it is in a queue
@@ -21,7 +21,7 @@ EVENT_NAMES: dict[str, EventName] = {name: name for name in get_args(EventName)}
 
 
 class Difference(StrEnum):
-    """What becomes of a job when the stored jobs are made those of a file or a program."""
+    """What happens to a stored job when the stored jobs are synchronized with a file or a program."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -34,16 +34,16 @@ class Skip(StrEnum):
     """Why an occurrence was not run."""
 
     MISSED = "missed"  # nobody could run it in time
-    RUNNING = "running"  # the last run was still going on
-    WITHDRAWN = "withdrawn"  # it was in a queue, held or owed, when the job was set again
+    RUNNING = "running"  # the run before it had not ended
+    WITHDRAWN = "withdrawn"  # the job was set again while it was in a queue, held or owed
     LATE = "late"  # it could not be put into a queue within its grace
     PAUSED = "paused"  # the job was paused when it came due
-    CANCELLED = "cancelled"  # somebody cancelled it, while it waited or during its run
+    CANCELLED = "cancelled"  # somebody cancelled it, before or during its run
     EXPIRED = "expired"  # it had not begun in time
 
 
 class Left(StrEnum):
-    """What was left behind for the end of a run while it was in flight; see NEXT in `redbike.store.keys`."""
+    """What a change during a run leaves behind for the end of that run; see NEXT in `redbike.store.keys`."""
 
     NOTHING = "-"
     SET = "set"
@@ -51,7 +51,7 @@ class Left(StrEnum):
     OWED = "due:"  # before a time
     ANEW = "from:"  # before a time
     WAS_CANCELLED = "cancelled+"  # before any of these
-    # Behind them, as the end of a run has it: the job waits on the timeline, or is paused since the time that follows.
+    # Suffixes, in the script `end` alone: the job waits on the timeline, or is paused since the time that follows.
     ON_TIMELINE = "+timeline"
     WAS_PAUSED = "+paused:"
 
@@ -65,10 +65,10 @@ MAIL = "mail"
 
 
 class Outcome(StrEnum):
-    """How a run ended. What is kept of a run has its number in this order: further ones are added at the end."""
+    """How a run ended. A stored run has the number of its outcome in this order, so add new outcomes at the end."""
 
     OK = "ok"  #: ``work`` returned, or stopped the job
-    RETRY = "retry"  #: it failed, or asked for it, and the same occurrence is tried again
+    RETRY = "retry"  #: it failed, or asked for another try, and the same occurrence is tried again
     FAILED = "failed"  #: it raised an exception
     OVERRUN = "overrun"  #: it went on after its deadline
     LOST = "lost"  #: its worker died or was cut off
@@ -76,16 +76,16 @@ class Outcome(StrEnum):
 
 
 class Alert(StrEnum):
-    """What people are told by the setting ``alert``."""
+    """The alerts that the setting ``alert`` sends."""
 
     LATE = "late"  #: a job has not begun, or not ended, in the time that its options give it
     FAILED = "failed"  #: the last run of a job has failed, with all its retries
     STOPPED = "stopped"  #: a job has failed for good, and its schedule does not go on
     MISSED = "missed"  #: occurrences of a job did not run, as nobody could run them in time
-    RECOVERED = "recovered"  #: a job is not late any more, and its last run was well; or so is the installation
+    RECOVERED = "recovered"  #: a job is not late any more, and its last run ended well; or the problem is over
     WORKER_LOST = "worker lost"  #: a worker died, hung, or was cut off
-    NO_DISPATCHER = "no dispatcher"  #: none is running
-    SHARD_AWAY = "shard away"  #: it has not answered for a minute
+    NO_DISPATCHER = "no dispatcher"  #: no dispatcher is running
+    SHARD_AWAY = "shard away"  #: a shard has not answered for a minute
     REWOUND = "rewound"  #: the server went back in time
-    MORE = "more"  #: how many alerts a message has besides
-    TEST = "test"  #: somebody has tried it
+    MORE = "more"  #: how many further alerts a message does not list
+    TEST = "test"  #: somebody has tested the setting

@@ -1,6 +1,6 @@
-"""Jobs for every host: what is stored of them besides, see `redbike.store.keys`.
+"""Jobs for every host: what is stored only for them, see `redbike.store.keys`.
 
-A job whose id ends in ``@all`` is the *base* of one on each host, which has the name of that host in place of ``all``.
+A job whose id ends in ``@all`` is a *base*. It has one job on each host, named after the host in place of ``all``.
 """
 
 import zlib
@@ -16,22 +16,22 @@ from redbike.store.namespace import Part
 from redbike.store.records import PauseDetails, decode, encode
 from redbike.text.parsing import load_object
 
-MAX_BASE = MAX_JOBID - MAX_HOST + len(EVERY)  # bytes of its id: so that of its job is short enough on any host
-_ENDING = f"{AT}{EVERY}"  # of the id of a base: it is made once, as each job that is set is asked about it
-FORGET = 60.0  # seconds for which it is known that a base was unset: others may be making its jobs
+MAX_BASE = MAX_JOBID - MAX_HOST + len(EVERY)  # bytes of its id: so the id of its job is short enough on any host
+_ENDING = f"{AT}{EVERY}"  # of the id of a base: a constant, as each job that is set is checked for it
+FORGET = 60.0  # seconds for which an unset base stays known: another process may be setting its jobs
 
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """The hosts of a base, each with the instant (epoch seconds) at which a worker of its queue was seen last."""
+    """The hosts of a base, each with the instant (epoch seconds) when a worker of its queue was last seen there."""
 
     seen: Mapping[str, float] = field(default_factory=dict)
-    is_over: bool = False  # it was unset
-    began: str = ""  # the schedule of a one-off that has had a job on a host which was there
+    is_over: bool = False  # whether the base was unset
+    began: str = ""  # the schedule of a one-off that has had a job on a present host
 
     @classmethod
     def parse(cls, text: str) -> "Hosts":
-        """Read a record; no host for none, and for a damaged one."""
+        """Read a record; an empty or damaged one has no hosts."""
         record = load_object(text) or {}
         known = record.get("hosts")
         pairs = known.items() if isinstance(known, dict) else ()
@@ -43,13 +43,13 @@ class HostDetails(TypedDict):
     """A host of a job for every host. Times are epoch seconds."""
 
     host: str
-    jobid: str  #: of its job there
-    status: str | None  #: of that, such as ``TML:1900000000``; None if there is none
-    next_run: float | None  #: when that is due on the timeline
-    seen: float  #: when a worker of its queue was seen there last, as far as it is noted
-    taken: NotRequired[bool]  #: True if a job of that id stands there that somebody has set: it stays as it is
-    paused: NotRequired[PauseDetails]  #: its job there, by the base or alone
-    gone: NotRequired[bool]  #: True if that is too long ago: the job is paused until a worker is back
+    jobid: str  #: the id of the job on this host
+    status: str | None  #: the status of that job, such as ``TML:1900000000``; None if there is no job
+    next_run: float | None  #: when that job is due on the timeline
+    seen: float  #: when a worker of its queue was last seen on this host, as far as that is stored
+    taken: NotRequired[bool]  #: True if somebody has set a job with this id by hand: Redbike leaves it as it is
+    paused: NotRequired[PauseDetails]  #: the pause of that job, of its own or from the base
+    gone: NotRequired[bool]  #: True if `seen` is too long ago: the job is paused until a worker is back
 
 
 def is_base(jobid: str) -> bool:
@@ -63,28 +63,28 @@ def name_job(base: str, host: str) -> str:
 
 
 def make_revision(schedule: str, options: str, data: str) -> str:
-    """Return what says whether a job has what its base has; its first 8 characters are for the schedule alone."""
+    """Return a checksum of a base, to compare with that of its jobs; the first 8 characters are of the schedule."""
     sums = (zlib.crc32(text.encode(errors="replace")) for text in (schedule, f"{options}\n{data}"))
     return "".join(f"{each:08x}" for each in sums)
 
 
 def has_same_schedule(revision: str, other: str) -> bool:
-    """Tell whether two revisions are of the same schedule."""
+    """Tell whether two revisions have the same schedule."""
     return revision[:8] == other[:8]
 
 
 @dataclass(frozen=True, slots=True)
 class HostStart:
-    """From when the occurrences of a base count, where it is not when that was set. Times are epoch seconds."""
+    """The instant from which the occurrences of a base count, if it is not when the base was set. In epoch seconds."""
 
     since: float
     set_at: float
-    is_given: bool  # by the user, and not by the timefile
-    schedule: str = field(default="", compare=False)  # the one that the base got then; its jobs on hosts lack it
+    is_given: bool  # whether the user has given it, and not the timefile
+    schedule: str = field(default="", compare=False)  # the base's schedule at `set_at`; "" for its jobs on hosts
 
     @classmethod
     def parse(cls, stored: str) -> Self | None:
-        """Read the options of a base, or of its job on one host, as they are stored; None if there is none."""
+        """Read it from the stored options of a base, or of its job on one host; None if they have none."""
         found = load_mark(stored)
         try:
             schedule = str(found.get("schedule", ""))
@@ -93,12 +93,12 @@ class HostStart:
             return None
 
     def format(self) -> dict[str, Any]:
-        """Return what is stored of it, which `parse` reads."""
+        """Return the object to store, which `parse` reads."""
         return {"since": round(self.since, 6), "set": round(self.set_at, 6), "given": self.is_given}
 
 
 def add_start(stored: str, start: HostStart | None) -> str:
-    """Return the options of a base with `start` in place of what is stored of another one."""
+    """Return the stored options of a base with `start` in place of the old start; None removes it."""
     if start is None and load_mark(stored) is None:
         return stored
     options = {name: value for name, value in (load_object(stored) or {}).items() if name != ALL_OF}
@@ -107,12 +107,12 @@ def add_start(stored: str, start: HostStart | None) -> str:
 
 
 def make_mark(base: str, revision: str, start: HostStart | None) -> dict[str, Any]:
-    """Return what is stored among the options of the job of a base on one host."""
+    """Return the option that marks the job of a base on one host."""
     return {ALL_OF: {"of": base, "revision": revision, **(start.format() if start else {})}}
 
 
 class HostNotes(Part):
-    """Notes on which hosts jobs run."""
+    """Stores on which hosts jobs run."""
 
     def read_all(self) -> dict[str, Hosts]:
         """Return the hosts of each base."""
@@ -120,7 +120,7 @@ class HostNotes(Part):
         return {decode(base): Hosts.parse(decode(text)) for base, text in found.items()}
 
     def list_bad(self) -> Iterator[tuple[str, str, str]]:
-        """Yield what is damaged: the key, the field, and in words what is wrong with it."""
+        """Yield for each damaged field: the key, the field, and in words what is wrong."""
         for base, text in self._namespace.scan(self._namespace.keys.hosts):
             if not isinstance((load_object(text) or {}).get("hosts"), dict):
                 yield self._namespace.keys.hosts, base, f"holds {text!r:.80} for {base!r:.80}, which names no hosts"
@@ -142,9 +142,9 @@ class HostNotes(Part):
         is_over: bool = False,
         began: str | None = None,
     ) -> None:
-        """Note that hosts of a base were seen then, that some do not count any more, and whether it was unset.
+        """Store when hosts of a base were seen, which are `gone` and do not count, and whether the base was unset.
 
-        `began` is the schedule of a one-off that has a job on a host; "" takes it back.
+        `began` is the schedule of a one-off that has a job on a host; "" removes it, and None leaves it as it is.
         """
         given: dict[str, Any] = ({"seen": seen} if seen else {}) | ({} if began is None else {"began": began})
         more = {"gone": names} if (names := list(gone)) else {}

@@ -1,4 +1,4 @@
-"""Groups of jobs: how many of one are left, which, and how many have not ended well."""
+"""Groups of jobs: how many jobs of a group are left, which, and how many have not ended well."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from redbike.store.records import decode, encode
 from redbike.text.group_names import MARK, is_jobid
 from redbike.text.parsing import load_object
 
-NAMED = 5  # jobs that are left, of which one is told
+NAMED = 5  # jobs that are left whose ids are read
 _SHARD = re.compile(rf"{SHARD}(\d\d)", re.ASCII)
 
 
@@ -25,18 +25,18 @@ class GroupState:
     counts: GroupCounts
     jobids: tuple[str, ...] = ()  # the first of those that are left
     followers: tuple[str, ...] = ()  # the jobs that wait for it
-    parts: tuple[int, ...] = ()  # the other shards that have some of its jobs, as its home knows
-    home: int | None = None  # the number of its home, if another shard is that
+    parts: tuple[int, ...] = ()  # the other shards with jobs of the group, if this shard is its home
+    home: int | None = None  # the number of its home, if that is another shard
 
 
 def see_whole(states: list[JobState], read: Callable[[list[str]], Mapping[str, GroupState]]) -> list[JobState]:
-    """Return states of jobs with what `read` knows of the groups for which they wait."""
+    """Return states of jobs with the counts, over all shards, of the groups for which they wait."""
     names = {name for state in states if (name := state.awaited_group)}
     groups = read(sorted(names)) if names else {}
 
     def see(state: JobState) -> JobState:
         found = groups.get(state.awaited_group)
-        # When it is over, the follower alone knows what has become of it.
+        # The record of an ended group is gone: only the follower still has its counts.
         is_over = found and state.has_counts and not (found.counts.left or found.counts.is_open)
         return state if found is None or is_over else replace(state, awaited=found.counts)
 
@@ -47,18 +47,18 @@ class Groups(Part):
     """Opens groups, and reads them."""
 
     def open(self, name: str, home: int | None = None) -> None:
-        """Open a group: whatever ends, nothing comes of it until a job is set that follows it.
+        """Open a group: even if all of its jobs end, nothing happens until a job that follows the group is set.
 
-        In another shard than its `home`, only count its jobs anew.
+        With a `home`, this is another shard of the group: only restart the count of the jobs here.
         """
         self._change(name, "open", home)
 
     def close(self, name: str) -> None:
-        """Close a group that a job of another shard follows."""
+        """Close a group, when a job that follows it is set in another shard."""
         self._change(name, "close")
 
     def tell(self, name: str, home: int) -> None:
-        """Let the shard `home` of a group hear whether some of its jobs are left here."""
+        """Add a message to the shard `home` of a group: whether jobs of the group are left here."""
         self._change(name, "tell", home)
 
     def _change(self, name: str, how: str, home: int | None = None) -> None:
@@ -66,9 +66,9 @@ class Groups(Part):
         self._namespace.run("open_group", group=name, how=how, **more)
 
     def read(self, names: Iterable[str], most: int = NAMED, shards: int = 1) -> dict[str, GroupState]:
-        """Return groups, by their names, in one round trip, with up to `most` of the jobs that are left of each.
+        """Return groups by name, in one round trip, each with up to `most` of the jobs that are left of it.
 
-        Of `shards` that there are, this one knows its own jobs alone.
+        `shards` is the number of all shards. Only jobs of this shard are returned.
         """
         wanted, keys = list(dict.fromkeys(names)), self._namespace.keys
         kinds = (keys.following, "hash"), (keys.followers, "zset")
@@ -87,7 +87,7 @@ class Groups(Part):
         return {name: _read_group(name, most, *reply) for name, reply in zip(wanted, replies, strict=True)}
 
     def list_names(self) -> Iterator[str]:
-        """Yield the groups of which jobs are left here, or in other shards as their home knows."""
+        """Yield the names of the groups with jobs left here, or, if this is their home, in other shards."""
         start, last = f"[{2 * MARK}", b"(" + encode(MARK) + b"\x1e"
         while found := self._list_links(encode(start), last, 1):
             name = decode(found[0]).partition("\n")[0].removeprefix(2 * MARK)
@@ -100,7 +100,7 @@ class Groups(Part):
         return found
 
     def list_jobids(self) -> Iterator[str]:
-        """Yield the jobs that are left of all groups, each once for its group."""
+        """Yield the jobs that are left of all groups, once for each group of which a job is one."""
         start, last = b"[" + encode(2 * MARK), b"(" + encode(MARK) + b"\x1e"
         while True:
             page = self._list_links(start, last, PAGE)
@@ -127,7 +127,7 @@ def _read_group(
 
 
 def _find_bounds(parent: str) -> tuple[bytes, bytes]:
-    """Return between which members of ``-followers`` the links from a parent are."""
+    """Return the bounds, as of ZRANGE BYLEX, of the links from a parent in ``-followers``."""
     link = encode(parent)
     return b"[" + link + b"\n", b"(" + link + b"\v"
 

@@ -1,24 +1,24 @@
-r"""Ended runs, as few bytes as possible: they are kept for every job, and written for every run.
+r"""Ended runs, packed into few bytes, as they are kept for every job and written for every run.
 
-A run has these fields, without any alignment, the lowest byte first:
+A run has these fields, without alignment, the lowest byte first:
 
 =======  =====================================================================
 bytes    field
 =======  =====================================================================
 1        size of the run in bytes
 8        due time, a double
-4        from then until it started: tenths of milliseconds, or from `LONG` on seconds and `LONG`
+4        from the due time until it started: tenths of a millisecond if less than `LONG`, else `LONG` plus seconds
 4        seconds that it took, a float
-1        outcome: its number in `Outcome`, with a mark for what stands behind the run: `WITH_USAGE`, `WITH_RESULT`
+1        outcome: its number in `Outcome`, with marks for what follows the run: `WITH_USAGE`, `WITH_RESULT`
 1        number of this try, 255 for more
-1        length of the name of the worker, or another number where it is archived: see `redbike.store.archived`
-\        the name of the worker; ``-`` if nobody knows it
+1        length of the name of the worker; an archived run may have another number: see `redbike.store.archived`
+\        the name of the worker; ``-`` if it is unknown
 \        what went wrong, in one line
 =======  =====================================================================
 
-The size does not count what stands behind the run. First what a command has used: seconds of CPU (4, a float), and the
-peak of its memory (4, KiB, 0 if nobody knows it). Then a result of a run that is ok: its own size (2), and then JSON,
-or `NOT_KEPT` and why it is not kept.
+The size does not include what follows the run. First comes the usage of a command: seconds of CPU (4, a float), and the
+peak of its memory (4, KiB, 0 if it is unknown). Then comes the result of a run that is ok: its own size (2), and then
+JSON, or `NOT_KEPT` and the reason why it is not kept.
 """
 
 import math
@@ -38,10 +38,10 @@ MAX_ATTEMPT = 255
 UNKNOWN = "-"  # the name of a worker that nobody knows
 WITH_USAGE, WITH_RESULT = 64, 128  # marks of an outcome
 MARKS = WITH_USAGE | WITH_RESULT
-NOT_KEPT = "!"  # no JSON begins like that
-LONG, TICKS = 2**31, 10_000  # a float would be a minute wrong for what was due long ago
+NOT_KEPT = "!"  # no JSON begins with it
+LONG, TICKS = 2**31, 10_000  # a float would be wrong by a minute for a run that was due long ago
 
-BAD = (IndexError, ValueError, struct.error)  # what damaged runs raise
+BAD = (IndexError, ValueError, struct.error)  # the errors that reading a damaged run raises
 
 _NOTHING = object()  # no result
 HEAD = struct.Struct("<BdIfBBB")
@@ -49,7 +49,7 @@ OUTCOMES = list(Outcome)
 _NUMBERS = {outcome: number for number, outcome in enumerate(Outcome)}
 _TOOK, _TOOK_AT = struct.Struct("<f"), 13
 _OUTCOME_AT, _RESULT_SIZE = 17, struct.Struct("<H")
-NAME_LENGTH = HEAD.size - 1  # where it stands
+NAME_LENGTH = HEAD.size - 1  # the offset of the length of the name
 _PACKED, KIB, MOST_KIB = struct.Struct("<fI"), 1024, 2**32 - 1
 USAGE_SIZE = _PACKED.size
 
@@ -58,15 +58,15 @@ class Usage(NamedTuple):
     """What a command has used, with its children."""
 
     cpu: float  # seconds
-    memory: int | None  # bytes, of that of these processes which had most; None if nobody knows it
+    memory: int | None  # bytes of the process that had the most; None if unknown
 
     def pack(self) -> bytes:
-        """Return it as it is kept."""
+        """Return it in bytes, as it is stored."""
         return _PACKED.pack(self.cpu, min(math.ceil((self.memory or 0) / KIB), MOST_KIB))
 
     @classmethod
     def read(cls, packed: bytes, position: int) -> Self:
-        """Return what stands there. Raise `struct.error` if nothing can."""
+        """Read it at `position`. Raise `struct.error` if `packed` is too short."""
         cpu, memory = _PACKED.unpack_from(packed, position)
         return cls(round(cpu, 6), memory * KIB or None)
 
@@ -82,7 +82,7 @@ class RunDetails(TypedDict):
     error: str
     worker: str
     result: NotRequired[Any]  #: what ``work`` returned, with ``keep-result``
-    result_error: NotRequired[str]  #: why that is not kept
+    result_error: NotRequired[str]  #: why the result is not kept
     cpu: NotRequired[float]  #: see `PastRun`
     memory: NotRequired[int]  #: see `PastRun`
 
@@ -97,11 +97,11 @@ class PastRun:
     took: float
     outcome: Outcome
     attempt: int  #: the number of this try of the same occurrence, from 1
-    error: str  #: what went wrong, in one line; "" if nothing did, or nobody knows
-    worker: str  #: the id of its process, see `Process`; "" if nobody knows
-    stored_result: str = field(default="", repr=False)  #: what follows the run, see above; "" for nothing
-    cpu: float | None = None  #: seconds that a command and its children have used; None if nobody knows
-    memory: int | None = None  #: bytes that it or a child had at most; None if nobody knows
+    error: str  #: what went wrong, in one line; "" if nothing did, or if it is unknown
+    worker: str  #: the id of its process, see `Process`; "" if unknown
+    stored_result: str = field(default="", repr=False)  #: the result as it is stored; "" for none
+    cpu: float | None = None  #: seconds of CPU that a command and its children have used; None if unknown
+    memory: int | None = None  #: the most bytes that the command or a child had; None if unknown
 
     @property
     def has_result(self) -> bool:
@@ -115,12 +115,12 @@ class PastRun:
 
     @property
     def result_error(self) -> str:
-        """Why its result is not kept, in one line; "" if it is, or was not to be."""
+        """Why its result is not kept, in one line; "" if it is kept, or if it was not to be kept."""
         return self.stored_result[len(NOT_KEPT) :] if self.stored_result.startswith(NOT_KEPT) else ""
 
     @property
     def has_failed(self) -> bool:
-        """Tell whether something went wrong, also if the same occurrence was tried again."""
+        """Tell whether something went wrong. A run whose occurrence was tried again counts, too."""
         return self.outcome in (Outcome.FAILED, Outcome.OVERRUN, Outcome.LOST) or bool(self.error)
 
     def to_dict(self) -> RunDetails:
@@ -138,7 +138,7 @@ class PastRun:
         return cast(RunDetails, found | self.show_result() | used)
 
     def show_result(self) -> dict[str, Any]:
-        """Return its ``result``, or as ``result_error`` why that is not kept, for JSON; nothing if there is neither."""
+        """Return for JSON its ``result``, or ``result_error``: why that is not kept; {} if there is neither."""
         if self.has_result:
             return {"result": self.result}
         return {"result_error": self.result_error} if self.result_error else {}
@@ -154,9 +154,9 @@ def pack_run(
     result: str = "",
     usage: Usage | None = None,
 ) -> bytes:
-    """Return a run without the name of its worker; the error is cut to the bytes that there are for it.
+    """Return a packed run without the name of its worker. Times are in seconds. A long error is cut.
 
-    `result` is that of a run that is ok, as `PastRun.stored_result`.
+    `result` is the one of a run that is ok, in the form of `PastRun.stored_result`.
     """
     text = _cut(error, MAX_SIZE - MAX_WORKER - HEAD.size) if error else b""
     size, number = HEAD.size + len(text), _NUMBERS[outcome]
@@ -178,12 +178,12 @@ def _read_waited(packed: int) -> float:
 
 
 def pack_worker(name: str) -> bytes:
-    """Return the name of a worker as it is kept, cut to the bytes that there are for it."""
+    """Return the name of a worker as it is stored, cut to `MAX_WORKER` bytes."""
     return _cut(name or UNKNOWN, MAX_WORKER)
 
 
 def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
-    """Return a run that `pack_run` has packed. Raise `ValueError`, `IndexError` or `struct.error` for another one."""
+    """Read a run that `pack_run` has packed. Raise `ValueError`, `IndexError` or `struct.error` for other bytes."""
     _, due, waited, took, outcome, attempt, _ = HEAD.unpack_from(packed)
     error = packed[HEAD.size : packed[0]].decode(errors="replace")
     name, more = worker.decode(errors="replace"), packed[0]
@@ -205,18 +205,18 @@ def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
 
 
 def is_tried_again(run: PastRun, kept: RetryState, runs: Iterable[PastRun]) -> bool:
-    """Tell whether the occurrence of an ended run goes on, by what is `kept` since then, and the `runs` of its job."""
+    """Tell whether the occurrence of an ended run goes on, by the `kept` retry state and the `runs` of its job."""
     if run.outcome not in (Outcome.LOST, Outcome.OVERRUN):
         return run.outcome == Outcome.RETRY
     if kept.alone or (kept.due == run.due and kept.tries >= run.attempt):
         return True
-    # That try may have ended meanwhile.
+    # The next try may have ended meanwhile.
     number = run.attempt, run.started
     return any(later.due == run.due and (later.attempt, later.started) > number for later in runs)
 
 
 def find_end(text: bytes, start: int) -> int:
-    """Return where a run that begins there ends, with what stands behind it. Raise `IndexError` or `struct.error`."""
+    """Return where a run that begins at `start` ends, with what follows it. Raise `IndexError` or `struct.error`."""
     end, outcome = start + text[start], text[start + _OUTCOME_AT]
     if outcome & WITH_USAGE:
         end += USAGE_SIZE
@@ -226,19 +226,19 @@ def find_end(text: bytes, start: int) -> int:
 
 
 def read_took(text: bytes, start: int) -> float:
-    """Return the seconds that a run took that is packed there. Raise `struct.error` where that is too short."""
+    """Return the seconds that the run packed at `start` took. Raise `struct.error` if the text is too short."""
     return float(_TOOK.unpack_from(text, start + _TOOK_AT)[0])
 
 
 def read_facts(text: bytes, start: int, end: int) -> tuple[int, float, float, float, int]:
-    """Return the facts of a run that is packed there.
+    """Return the facts of a run that is packed from `start` to `end`.
 
-    They are its outcome, for how many seconds it ran, when it ended, how many seconds after its due time it began, and
-    the number of its try. The outcome is its number in `OUTCOMES`: to count by that is faster. Raise `ValueError`,
-    `IndexError` or `struct.error` for one that nobody can have packed.
+    They are: its outcome, the seconds that it ran, when it ended (epoch seconds), how many seconds after its due time
+    it began, and the number of its try. The outcome is its number in `OUTCOMES`: to count by numbers is faster. Raise
+    `ValueError`, `IndexError` or `struct.error` for a damaged run.
     """
     _, due, packed, took, outcome, attempt, _ = HEAD.unpack_from(text, start)
-    # Calls for these two would take half the time of what is asked here of each run.
+    # Function calls for these two would take half of the time that this function takes for each run.
     waited, outcome = packed / TICKS if packed < LONG else packed - LONG, outcome & ~MARKS
     ended = due + waited + took
     if not (math.isfinite(ended) and took >= 0 and end - start >= HEAD.size):

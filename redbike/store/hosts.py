@@ -1,4 +1,4 @@
-"""Jobs for one host: the end of a job id names it, and so does that of its queue.
+"""Jobs for one host: the id of such a job ends with the host, and so does the name of its queue.
 
 ``backup:A@web1`` waits in the queue ``work-A@web1``, from which the workers of ``work-A`` on the host ``web1`` take.
 """
@@ -16,11 +16,11 @@ def name_host_queue(queue: str, host: str) -> str:
 
 
 def split_host(name: str) -> tuple[str, str]:
-    """Return a job id or the name of a queue without its host, and that host; "" if it names none."""
+    """Return a job id or the name of a queue without its host, and the host; "" if it names no host."""
     head, at, host = name.rpartition(AT)
     return (head, host) if at and head and HOST_NAME.fullmatch(host) else (name, "")
 
 
 def has_host_queue(queue: str, host: str) -> bool:
-    """Tell whether a worker of `queue` takes jobs for its host: not where the class itself has named that host."""
+    """Tell whether a worker of `queue` has one for its host: not if `queue` names the host, or is for shells."""
     return queue != QUEUE and not queue.endswith(f"{AT}{host}")

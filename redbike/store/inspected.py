@@ -1,4 +1,4 @@
-"""All that is kept of one job, at one instant."""
+"""All that is stored of one job, at one instant."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -33,10 +33,10 @@ from redbike.store.scripts import Reply
 from redbike.text.group_names import MARK, is_jobid
 from redbike.text.parsing import load_json, load_object
 
-FOLLOWER = "record of what it follows"  # among what is unreadable
+FOLLOWER = "record of what it follows"  # its name in `JobState.unreadable`
 _FOLLOWER = {"parents": list, "when": str, "ended": dict}
-NULLABLE = ("worker", "data")  # of `JobDetails`, which may be None
-STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "timer")  # what `repair` compares
+NULLABLE = ("worker", "data")  # keys of `JobDetails` whose value may be None
+STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "timer")  # the script `repair` compares these
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,40 +49,40 @@ class JobState:
     timeline: float | None
     queued: str
     running: str
-    tag: str  # of its run, or else that under which it was said to be in flight; its lease and in-flight key follow
+    tag: str  # of its run, or else the tag that the caller gave; `lease` and `inflight_ms` are of this tag
     lease: float | None
-    inflight_ms: int  # left to the in-flight key; -1 if it does not expire, -2 if there is none
+    inflight_ms: int  # until the in-flight key expires; -1 if it does not expire, -2 if there is none
     retry_state: str
     skipped: dict[str, int]
     failure: dict[str, Any] | None
     now: float = field(compare=False)  # Redis' clock then
-    entries: dict[str, int]  # how often it stands in the list of each queue in which it was looked for
-    tombstones: frozenset[str] = frozenset()  # those of them in which it has one
-    # What is damaged of it: retry state, failure, pause, options, history, reasons of skips.
+    entries: dict[str, int]  # how often it is in the list of each queue that was searched
+    tombstones: frozenset[str] = frozenset()  # those of these queues in which it has a tombstone
+    # Which of its records are damaged: retry state, failure, pause, options, history, reasons of skips, `FOLLOWER`.
     unreadable: tuple[str, ...] = ()
-    stored: dict[str, str] = field(default_factory=dict)  # those of `STORED` that are there, as Redis spells them
+    stored: dict[str, str] = field(default_factory=dict)  # those of `STORED` that exist, as Redis spells them
     paused: str = ""
     timer: float | None = None  # when its pause ends by itself
-    expires_at: float | None = None  # its timer for that; what it was for may be gone
+    expires_at: float | None = None  # the timer of its expiry; the occurrence may not wait any more
     spent: float | None = None  # when it is forgotten, as a one-off that has ended
     options: str = ""  # as they are stored
     has_data: bool = False
     membership: str = ""  # the record of whose row it is
     has_output: bool = False
-    has_saved: bool = False  # for the next try of an occurrence
-    progress: str = ""  # the record of how far a run is
-    history: bytes = b""  # its ended runs that were archived, as they are stored
+    has_saved: bool = False  # whether something is saved for the next try of an occurrence
+    progress: str = ""  # the record of the progress of a run
+    history: bytes = b""  # its archived runs, as they are stored
     data: str = field(default="", compare=False)  # JSON, if it was asked for
     output: str | None = field(default=None, compare=False)  # of its last run, if it is kept and data were asked for
     follows: dict[str, Any] | None = None  # its record as a follower; None if it has none, or a damaged one
-    is_listed: bool = True  # whether each of its parents knows it
+    is_listed: bool = True  # whether each of its parents has it as a follower
     followers: tuple[str, ...] = ()  # the jobs that follow it
-    subscribers: tuple[int, ...] = ()  # the numbers of the shards where others follow it
-    backfill: str = ""  # the record of that which is under way
-    trails: bool = False  # whether occurrences of what follows it are left of a backfill
-    backfilled: str = field(default="", compare=False)  # those that have ended, if data were asked for
-    member_of: str = ""  # the group of which it is one, until it has ended; "" for none
-    is_counted: bool = True  # whether that group and the job know each other
+    subscribers: tuple[int, ...] = ()  # the numbers of the shards with followers of it
+    backfill: str = ""  # the record of its backfill that is under way
+    trails: bool = False  # whether a backfill has left occurrences of jobs that follow it
+    backfilled: str = field(default="", compare=False)  # its ended backfills, if data were asked for
+    member_of: str = ""  # the group to which it belongs, until it has ended; "" for none
+    is_counted: bool = True  # whether the links between that group and the job are complete
     awaited: GroupCounts | None = None  # of the group that it follows, or has followed; None if it follows none
     worker: str = field(default="", compare=False)  # the record of the process that runs it, if data were asked for
 
@@ -102,7 +102,7 @@ class JobState:
 
     @property
     def waits_since(self) -> float | None:
-        """Since when it waits in a queue, into which it may have come after its due time; None if it does not."""
+        """Since when it waits in a queue, which may be later than its due time; None if it does not wait."""
         if (waiting := self.waiting) is None:
             return None
         status = Status.parse(self.status)
@@ -118,12 +118,12 @@ class JobState:
 
     @property
     def due(self) -> float | None:
-        """When it is due on the timeline; None if it is not there, or waits for its parents."""
+        """When it is due on the timeline; None if it is not on it, or waits for its parents."""
         return None if self.timeline is None or self.timeline >= AWAITED else self.timeline
 
     @property
     def waits_for(self) -> list[str]:
-        """The parents of a follower that have not ended since it was due last."""
+        """The parents of a follower that have not ended since its last due time."""
         parents, ended = (self.follows or {}).get("parents", ()), (self.follows or {}).get("ended", ())
         return [parent for parent in parents if parent not in ended]
 
@@ -135,7 +135,7 @@ class JobState:
 
     @property
     def has_counts(self) -> bool:
-        """Whether it knows what has become of the group that it has followed."""
+        """Whether its record has the counts of the group that it has followed."""
         return isinstance((self.follows or {}).get("group"), dict)
 
     @property
@@ -145,12 +145,12 @@ class JobState:
 
     @property
     def held(self) -> float | None:
-        """When what is held of a paused job would be due on the timeline, or has been since; None if nothing is."""
+        """When the occurrence that its pause holds would be due on the timeline; None if it holds none."""
         return self.pause.due if self.pause and self.pause.due != AWAITED else None
 
     @property
     def dropped(self) -> float | None:
-        """When it was due, if it was to run once and was late, or expired, before that; None if it was not dropped."""
+        """When it was due, if it was a one-off that was late or expired before its run; None if it was not dropped."""
         retry_state = RetryState.parse(self.retry_state)
         return retry_state.due if self.has_event(Event.STP) and not retry_state.tries else None
 
@@ -162,7 +162,7 @@ class JobState:
         return self.awaited.to_dict(self.awaited_group) if self.awaited_group and self.awaited else None
 
     def to_dict(self) -> JobDetails:
-        """Return what there is of every job, and then what there is only of some."""
+        """Return its details: the keys of every job first, then those that apply to it."""
         retry_state, membership = RetryState.parse(self.retry_state), Membership.parse(self.membership)
         is_forgotten = self.has_event(Event.STP) and not membership.one_off  # the row of a file stays
         found = {
@@ -204,14 +204,14 @@ class JobState:
         }
 
 
-# Under which name the reply of ``lua/inspect.lua`` has each text, and each number, of a `JobState`.
+# The texts, and the numbers, of a `JobState`, each with its name in the reply of ``lua/inspect.lua``.
 _TEXTS = {name: name for name in ("queued", "running", "tag", "retry_state", "options", "progress", "data", "worker")}
 _TEXTS |= {"paused": "pause", "membership": "group", "backfill": "backfill", "backfilled": "backfilled"}
 _NUMBERS = {"timeline": "timeline", "lease": "lease", "timer": "timer", "expires_at": "expires", "spent": "spent"}
 
 
 def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
-    """Read the reply of ``lua/inspect.lua``, which has looked for the job in `queues`."""
+    """Read the reply of ``lua/inspect.lua``, which has searched the lists of `queues` for the job."""
     found = read_json(reply[1])
     counts = dict(zip(map(str, Skip), (count or "0" for count in found["skipped"]), strict=True))
     past = bytes(reply[2]) if len(reply) > 2 else b""
@@ -254,11 +254,11 @@ def read_follower(text: str) -> dict[str, Any] | None:
 
 
 def _read_awaited(found: dict[str, Any]) -> GroupCounts | None:
-    """Return the counts of the group that a job waits for, or of the one that has made it due."""
+    """Return the counts of the group for which a job waits, or of the ended group that made it due."""
     if "left" not in found:
         return None
     kept = (read_follower(found["following"]) or {}).get("group")
-    # That is of the last time, if it waits again.
+    # If the job waits again, these counts are of the time before.
     if isinstance(kept, dict) and not found["left"]:
         return GroupCounts.read(kept, 0)
     return GroupCounts.parse(found.get("awaited", ""), found["left"])

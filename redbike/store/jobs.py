@@ -19,17 +19,17 @@ from redbike.store.scripts import Call, Reply
 from redbike.store.workers import Workers
 from redbike.text.group_names import is_group, is_jobid, name_parent
 
-MOST_NAMED = 20  # followers in a remark
-Due = float | Literal["now"] | None  # when a job runs: epoch seconds, at once by Redis' clock, or not at all
+MOST_NAMED = 20  # followers that a message names
+Due = float | Literal["now"] | None  # when a job runs: epoch seconds, "now" by Redis' clock, or None for never
 
 
 class SetMode(StrEnum):
-    """What a job keeps that is set again."""
+    """What a job keeps when it is set again."""
 
     REPLACE = "replace"  #: nothing
     KEEP_PLACE = "keep_place"  #: its place, if it has this schedule already
-    KEEP_REST = "keep_rest"  #: that it failed for good, or stopped and never runs, if it has this schedule
-    KEEP = "keep"  #: both
+    KEEP_REST = "keep_rest"  #: its state, if it has this schedule, and has failed for good or has stopped
+    KEEP = "keep"  #: what KEEP_PLACE and KEEP_REST keep
     KEEP_SCHEDULE = "keep_schedule"  #: its schedule and its place: only options, data and group are set
 
     @property
@@ -44,40 +44,40 @@ class JobToSet:
 
     jobid: str
     schedule: str  # in its complete stored form
-    due: Due  # first
+    due: Due  # its first run
     once: bool  # the run is owed if it comes due while an earlier one is in flight
     queue: str
     mode: SetMode = SetMode.REPLACE
-    # How many bytes come before and after an anchor that was just put in. Another anchor makes no other schedule.
+    # The numbers of bytes before and after a new anchor in `schedule`: two texts that differ only there are the same.
     anchor_span: tuple[int, int] | None = None
-    found: str = ""  # it is not set if it has another schedule than this, or none any more
-    known: str = ""  # the options, as they are stored, with which `due` was computed
-    options: str | None = None  # what becomes of them; None leaves them as they are, "" is none
-    new_jitter: bool = False  # they change the due times of its schedule, so it does not keep its place
-    data: str | None = None  # JSON; None leaves them as they are, "" is none
-    group: str | None = None  # the record of whose row it is; None leaves it as it is, "" is none
-    paused: str = ""  # the record of the pause that a job that is new has at once
+    found: str = ""  # if given, the job is set only if it still has this schedule
+    known: str = ""  # the stored options with which `due` was computed
+    options: str | None = None  # its new options; None leaves them as they are, "" removes them
+    new_jitter: bool = False  # whether they change the due times of its schedule: then it does not keep its place
+    data: str | None = None  # JSON; None leaves them as they are, "" removes them
+    group: str | None = None  # the record of its row in a file; None leaves it as it is, "" removes it
+    paused: str = ""  # the record of the pause with which a new job starts
     skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences before `due` that do not run, by reason
     expires: float = 0.0  # seconds after `due` in which it must begin, if it is enqueued at once; 0.0 for no limit
-    # Its parents and when it is due, as `-following` has them; `member`: its group from now on, see `lua/set.lua`.
+    # Its parents and when it is due, as `-following` has them; `member`: its new group, see `lua/set.lua`.
     follows: Mapping[str, Any] | None = None
     error: BadSchedule | BadJobId | NoSuchJob | None = None  # why it was not set after all
 
 
 def explain_refusal(job: JobToSet, detail: str, fits: Callable[[str], bool]) -> BadSchedule | NoSuchJob:
-    """Return the error for a job that is missing, or that would wait for itself by jobs; it names those that fit."""
+    """Return the error for a job that is missing, or would wait for itself; it names only jobs that fit."""
     path = "\n".join(each if fits(each) else "another job" for each in detail.split("\n"))
     return explain_cycle(job, path) if detail else NoSuchJob(f"no such job: {job.jobid!r}")
 
 
 def explain_cycle(job: JobToSet, path: str) -> BadSchedule:
-    """Return the error for a job that would wait for itself, by these jobs with newlines between."""
+    """Return the error for a job that would wait for itself. `path` is the cycle: job ids with newlines between."""
     names = " after ".join(map(name_parent, path.split("\n")))
     return BadSchedule(f"bad schedule {quoted(job.schedule)}: the job would wait for itself: {names}")
 
 
 def describe_waiting(jobid: str, followers: Sequence[str], fits: Callable[[str], bool] = bool) -> str:
-    """Return that jobs wait for one that is unset, with the names of those that fit."""
+    """Return a line that says that `followers` wait for an unset job. It names those that `fits` allows."""
     waits = "1 job waits" if len(followers) == 1 else f"{len(followers):,} jobs wait"
     shown = list(filter(fits, followers))
     more = ", …" if len(shown) > MOST_NAMED else " and other jobs" if len(shown) < len(followers) else ""
@@ -86,46 +86,45 @@ def describe_waiting(jobid: str, followers: Sequence[str], fits: Callable[[str],
 
 
 class Refused(NamedTuple):
-    """A job that was left as it is, and why."""
+    """A job that was not set, and why."""
 
     job: JobToSet
-    # options: it has others than known; schedule: it has another one than found; queue: it waits in another one; due:
-    # its due time has passed meanwhile; cycle: it would wait for itself; missing: it is no job
+    # options: they are not `known`; schedule: it is not `found`; queue: the job waits in another queue; due: its due
+    # time has passed meanwhile; cycle: it would wait for itself; missing: there is no such job
     why: Literal["options", "schedule", "queue", "due", "cycle", "missing"]
-    detail: str  # those options, that schedule or queue, or the jobs from itself to itself, with newlines between
+    detail: str  # its options, schedule or queue, or the jobs of the cycle, with newlines between
 
 
 @dataclass(slots=True)
 class Answers:
-    """What the server has answered when jobs were set."""
+    """The server's replies when jobs were set."""
 
-    refused: list[Refused] = field(default_factory=list)  # those that were left as they are
+    refused: list[Refused] = field(default_factory=list)  # the jobs that were not set
     others: list[Reply] = field(default_factory=list)  # the replies to the other scripts
 
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """An occurrence to cancel: how its job was found, and where that goes then."""
+    """An occurrence to cancel: how its job was found, and what the job does next."""
 
     jobid: str
-    found: dict[str, str]  # of schedule, timeline, queued what is there, as Redis spells it
+    found: dict[str, str]  # its schedule, timeline and queued, those that exist, as Redis spells them
     tag: str | None  # of its run in flight
     queue: str | None = None  # in which it waits
     due: float | None = None  # when it runs next; None for never
     spent: bool = False  # it never runs again because it is a one-off
-    skipped: Mapping[Any, int] = field(default_factory=dict)  # occurrences that are passed over besides, by reason
-    retry_state: str = ""  # what stays of its retry state
+    skipped: Mapping[Any, int] = field(default_factory=dict)  # further occurrences that are skipped, by reason
+    retry_state: str = ""  # its new retry state
 
 
 class Jobs(Part):
     """Sets, unsets, runs, cancels and rejects jobs."""
 
     def set(self, jobs: Sequence[JobToSet], from_now: bool = False, step: int = STEP) -> list[Refused]:
-        """Set jobs, none of them twice, in one round trip, `step` in each step.
+        """Set jobs, none of them twice, in one round trip, `step` in each step. Return those that were not set.
 
-        Return those that were left as they are. One may have other options than known. One may wait in a queue that is
-        not its own, where another worker class has put it: with that queue in place of its own it can be set. If
-        occurrences count `from_now`, the due time of one may have passed meanwhile.
+        The options of such a job may have changed. Or it waits in the queue of another worker class: set it again with
+        that queue. With `from_now`, occurrences count from now: the due time of a job may have passed meanwhile.
         """
         with self.set_meanwhile(jobs, from_now, step) as answers:
             pass
@@ -135,9 +134,9 @@ class Jobs(Part):
     def set_meanwhile(
         self, jobs: Sequence[JobToSet], from_now: bool, step: int = STEP, also: Iterable[Call] = ()
     ) -> Iterator[Answers]:
-        """`set`, and then run the scripts of `also`, while the caller's block goes on; it has the answers after it."""
+        """`set` jobs and run the scripts `also` while the caller's block runs. The answers are complete after it."""
         answers = Answers()
-        # A job that follows a group closes it: before that, all others are one of it that are to be.
+        # A job that follows a group closes it, so the jobs of the group are set before it.
         ordered = sorted(jobs, key=closes_group) if any(job.follows for job in jobs) else jobs
         steps = list(split(ordered, step))
         watches = Alerts(self._namespace).pack_watch({job.jobid: job.options for job in jobs if job.options})
@@ -161,18 +160,18 @@ class Jobs(Part):
         return self._namespace.pack("set", numbers, request=make_tag(), from_now=from_now, jobs=given, **more)
 
     def reject(self, jobid: str, membership: str = "") -> None:
-        """Leave the status ``BAD`` for a job that was never set, and the record of whose row it is, if it is one."""
+        """Give a job that was never set the status ``BAD``; for a row of a file, also store its `membership`."""
         given = {"group": membership} if membership else {}
         self._namespace.run("reject", job=jobid, **given)
 
     def unset(self, jobid: str) -> list[str]:
-        """Forget `jobid`; a run in flight completes. Return its followers. Raise `NoSuchJob` if there is none.
+        """Forget `jobid`; a run in flight completes. Return its followers. Raise `NoSuchJob` if there is no such job.
 
-        Among them are the shards that have subscribed to it, see `redbike.store.links`.
+        Among the followers are the shards that have subscribed to it, see `redbike.store.links`.
         """
         reply: Reply = ["elsewhere", self._name_queue(jobid).encode()]
         while reply[0] == "elsewhere":
-            # Another worker class may have put the job into a queue of another name: that one is declared instead.
+            # Another worker class may have put the job into a queue of another name: declare that queue instead.
             reply = self._namespace.run("unset", [decode(reply[1])], job=jobid)
         return _list_followers(reply)
 
@@ -187,26 +186,26 @@ class Jobs(Part):
         return removed
 
     def set_groups(self, memberships: Mapping[str, str]) -> None:
-        """Record whose rows jobs are, without touching them otherwise; pass over those that are not set."""
+        """Store the records of the rows that jobs are, and change nothing else; skip unset jobs."""
         self._namespace.scripts.run_all(
             self._namespace.pack("set_groups", jobs={each: record or False for each, record in step})
             for step in split(memberships.items(), STEP)
         )
 
     def _name_queue(self, jobid: str) -> str:
-        # For an id of an older version, or of a function that is gone, there is no queue: then any will do.
+        # An id of an older version, or of a function that is gone, has no queue: then any name will do.
         return self._namespace.find_queue(jobid) or "-"
 
     def run(self, jobids: Iterable[str]) -> list[str]:
         """Run jobs once now, whatever their schedules, and forget their failures.
 
-        Return for each ``queued``, ``owed`` (its run in flight ends first) or ``missing``. If one has no queue, none is
-        run. One that waits in another queue than its own moves to that, if workers look there alone.
+        Return for each ``queued``, ``owed`` (its run in flight ends first) or ``missing``. If a job has no queue, none
+        is run. A job that waits in another queue moves to its own, if workers take jobs only from its own.
         """
         return [word for word, _ in self.run_timed(jobids)]
 
     def run_timed(self, jobids: Iterable[str]) -> list[tuple[str, float]]:
-        """Do the same; return each word with the instant by Redis' clock since which it is asked for, or NaN."""
+        """Do what `run` does; return with each word the instant of the request by Redis' clock, or NaN."""
         jobs, words = [(jobid, self._namespace.queue_for(jobid)) for jobid in jobids], list[tuple[str, float]]()
         for page in split(jobs, PAGE):
             replies = self._namespace.scripts.run_all(self._pack_run(jobid, queue) for jobid, queue in page)
@@ -228,8 +227,8 @@ class Jobs(Part):
     def cancel(self, cancellations: Sequence[Cancellation]) -> list[str]:
         """Cancel occurrences of jobs, in one round trip.
 
-        Return for each ``cancelled``, ``unchanged`` (its run was cancelled before), or ``stale``: the job is not as it
-        was found any more, and nothing was changed.
+        Return for each ``cancelled``, ``unchanged`` (its run was cancelled before), or ``stale``: the job has changed
+        since it was found, so it was not cancelled.
         """
         replies = self._namespace.scripts.run_all(map(self._pack_cancel, cancellations))
         return [decode(reply[1]) if len(reply) > 1 else reply[0] for reply in replies]
@@ -247,13 +246,13 @@ class Jobs(Part):
 
 
 def _list_followers(reply: Reply) -> list[str]:
-    """Return the followers of a job, and the shards that have subscribed to it, from what ``lua/unset.lua`` says."""
+    """Return the followers of a job, and the shards that subscribed to it, from a reply of ``lua/unset.lua``."""
     names = decode(reply[1]).split("\n") if len(reply) > 1 else ()
     return [name for name in names if is_jobid(name) or find_subscribers(name)]
 
 
 def closes_group(job: JobToSet) -> bool:
-    """Tell whether a job follows a group, which is closed when that is set."""
+    """Tell whether a job follows a group: to set the job closes the group."""
     return job.follows is not None and any(map(is_group, job.follows.get("parents", ())))
 
 
@@ -286,7 +285,7 @@ def _format_job(job: JobToSet, queue: int) -> dict[str, Any]:
         given["skipped"] = job.skipped
     if job.follows:
         given["follows"] = job.follows
-    # Without a value they are removed.
+    # An empty value removes what is stored.
     if job.options is not None:
         given["options"] = job.options or False
     if job.data is not None:

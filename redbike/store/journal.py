@@ -1,16 +1,16 @@
 """The ended runs that are kept: in the histories of their jobs, and in the journal, which is archived later.
 
-Archiving moves runs from the journal to the histories, and adds them to the counts. What costs the server most is to
-write the history of a job. So many entries are archived together, and each job is written once for all that they have
-of it. That takes several steps, and between them others may archive too, or the process may die. So:
+Archiving moves runs from the journal to the histories, and adds them to the counts. To write the history of a job costs
+the server most. So many entries are archived together, and each history is written once for all of them. This takes
+several steps. Between two steps another process may archive too, or this process may die. So:
 
-1. Who archives takes a token with the first step. The scripts refuse the steps of all others for some seconds, and
-   those of a holder whose token another one has taken since.
-2. Each step names how many entries were ever archived. Once others have archived these, it is refused too. It also
-   names the newest of these entries. If that is not where it was, the server has lost what it had last: it was killed,
-   or a replica has taken its place. Then these runs may never have been, and others may stand in their place.
-3. The entries leave the journal with the last step. Until then the runs may be in both places, and who reads them, or
-   archives them again, takes those that are the same for one.
+1. The process that archives takes a token with its first step. For some seconds, the scripts refuse the steps of all
+   other processes. They also refuse a process whose token another process has replaced.
+2. Each step has the number of entries that were ever archived. It is refused if another process has archived these
+   entries meanwhile. It also has the newest of these entries. If that is not in its place, the server was killed, or a
+   replica has replaced it, and its last writes are lost. Then these runs may be gone, with others in their place.
+3. The last step removes the entries from the journal. Until then, a run may be in both places. Whoever reads the runs,
+   or archives them again, counts equal runs as one.
 """
 
 from collections import Counter
@@ -39,8 +39,8 @@ from redbike.store.tally import (
 )
 
 TEXTS = (b"archiver", b"recent", b"hour")  # fields of the counts that are no numbers
-MOST_ENTRIES = 10 * PAGE  # that are read where the time is bounded
-READ_STEP, WRITE_STEP = 50, 200  # entries that are read, and jobs that are written, in one step of archiving
+MOST_ENTRIES = 10 * PAGE  # entries that are read where the time is limited
+READ_STEP, WRITE_STEP = 50, 200  # entries that one step of archiving reads, and jobs that one step writes
 MOST_ARCHIVED, MOST_BYTES = 4000, 4_000_000  # entries that are archived together, and their size
 
 
@@ -49,7 +49,7 @@ class Journal(Part):
 
     def list_runs(self, jobids: Iterable[str] | None = None) -> Iterator[PastRun]:
         """Yield the ended runs that are kept of these jobs, or of all, in no order."""
-        # First what may be archived meanwhile: then it is read twice, and not missed.
+        # The journal first: an entry that is archived meanwhile is read twice, but not missed.
         entries = self._read_entries()
         if jobids is not None:
             named = list(jobids)
@@ -65,8 +65,8 @@ class Journal(Part):
     def list_since(self, since: float, first: Sequence[str] = ()) -> Iterator[list[PastRun]]:
         """Yield for each job all runs that are kept, the newest first, if one of them ended at `since` or later.
 
-        Yield [] for each other job: so a reader can stop after some time. The jobs of `first` come first, then those
-        that ran last, then the others in no order. Of what is not archived yet, only the last entries are read.
+        Yield [] for each other job, so that a reader can stop after some time. The jobs of `first` come first, then
+        jobs with runs in the journal, then the others in no order. Of the journal, the last `MOST_ENTRIES` are read.
         """
         pending = collect(self._read_entries(MOST_ENTRIES // PAGE))
         named = list(dict.fromkeys([*first, *pending]))
@@ -82,9 +82,9 @@ class Journal(Part):
         return int(self._namespace.ask("hlen", self._namespace.keys.history))
 
     def read_newest(self, jobids: Sequence[str] | None = None) -> dict[str, PastRun | None]:
-        """Return the newest run of each job of which runs have ended and are not archived yet; or only of `jobids`.
+        """Return by job the newest run in the journal, or only for `jobids`; jobs without runs there are missing.
 
-        It is None for a job of which nothing is kept.
+        The run is None for a job of which no runs are kept.
         """
         entries = self._read_entries()
         if jobids is not None:
@@ -94,17 +94,17 @@ class Journal(Part):
         return {jobid: next(iter(own.read(jobid, b"")), None) for jobid, own in pending.items()}
 
     def find_last(self, jobid: str) -> PastRun | None:
-        """Return the newest run of a job that has ended and is not archived yet, also if none is kept of it."""
+        """Return the newest run of a job in the journal, even if the job keeps no runs; None if there is none."""
         for entry in list_last_naming(self._read_entries(), [jobid]):
             for run in reversed(read_entry(entry, {encode(jobid)}) or ()):
                 return None if isinstance(run, str) else read_run(jobid, run.packed, run.worker)
         return None
 
     def count_recent(self, now: float) -> Counter[str]:
-        """Return by queue how many runs have ended in the last minute, or up to `PART` seconds before that."""
+        """Return by queue how many runs have ended in the last minute and up to `PART` seconds more."""
         kept = parse_recent(decode(self._namespace.ask("hget", self._namespace.keys.counts, "recent")))
         ended: Counter[str] = Counter()
-        # What is archived in between is not counted; at the next look it is.
+        # Runs that are archived between the two requests are not counted; the next call counts them.
         for (part, queue), number in (kept + count_recent(self._read_entries())).items():
             if 0 <= now - part * PART < RECENT + PART:
                 ended[queue] += number
@@ -113,7 +113,7 @@ class Journal(Part):
     def count_hour(self, now: float) -> dict[str, list[int]]:
         """Return by queue how many runs have ended in each minute of the last hour, the oldest first.
 
-        The last minute goes on. A queue without any is missing.
+        The last minute is not over yet. A queue without ended runs is missing.
         """
         kept = parse_recent(decode(self._namespace.ask("hget", self._namespace.keys.counts, "hour")))
         found, last = dict[str, list[int]](), int(now // MINUTE)
@@ -123,7 +123,7 @@ class Journal(Part):
         return found
 
     def list_bad(self) -> Iterator[tuple[str, bytes, str]]:
-        """Yield what is damaged: the key, the entry or the field, and in words what is wrong with it."""
+        """Yield for each damaged entry or field: the key, the entry or field, and in words what is wrong."""
         client, keys = self._namespace.client, self._namespace.keys
         for entry in dict.fromkeys(self._read_entries()):
             if read_entry(entry) is None:
@@ -137,19 +137,19 @@ class Journal(Part):
                         yield key, name, f"counts {decode(name)!r} as {decode(number[:80])!r}, which is no number"
 
     def _read_named(self, jobids: Sequence[str], pending: Mapping[str, Pending]) -> Iterator[list[PastRun]]:
-        """Yield all runs that are kept of each of these jobs, the newest first; `pending` are not archived yet."""
+        """Yield for each of `jobids` all runs that are kept, the newest first; `pending` has those in the journal."""
         nothing = Pending()
         for page in split(jobids, PAGE):
             for jobid, value in zip(page, read_values(self._namespace, page), strict=True):
                 yield pending.get(jobid, nothing).read(jobid, value)
 
     def _read_entries(self, most: int | None = None) -> list[bytes]:
-        """Return all entries, the oldest first; some of them twice if others were added meanwhile.
+        """Return all entries, the oldest first. Some may be there twice if others were added meanwhile.
 
-        With `most`, return only so many pages of the newest.
+        With `most`, return only so many pages of the newest entries.
         """
         pages: list[list[bytes]] = []
-        # From the end, as others are removed at the beginning.
+        # From the end: archiving removes entries at the beginning.
         while not pages or (len(pages[-1]) == PAGE and len(pages) != most):
             last = -1 - PAGE * len(pages)
             pages.append(self._namespace.ask("lrange", self._namespace.keys.journal, last - PAGE + 1, last))
@@ -157,7 +157,7 @@ class Journal(Part):
 
 
 def read_values(namespace: Namespace, jobids: Sequence[str]) -> list[bytes]:
-    """Return the history of each job as it is stored, b"" for none."""
+    """Return the stored history of each job, b"" for none."""
     if not jobids:
         return []
     return [value or b"" for value in namespace.ask("hmget", namespace.keys.history, jobids)]
@@ -165,17 +165,17 @@ def read_values(namespace: Namespace, jobids: Sequence[str]) -> list[bytes]:
 
 @dataclass(slots=True)
 class _Read:
-    """What is to be archived."""
+    """The entries to archive."""
 
     done: str  # how many entries were ever archived before these
-    recent: Counter[tuple[int, str]]  # runs that are known to have ended in the last minute
-    hour: Counter[tuple[int, str]]  # and in the last hour
+    recent: Counter[tuple[int, str]]  # archived runs that ended in the last minute
+    hour: Counter[tuple[int, str]]  # archived runs that ended in the last hour
     pending: dict[str, Pending] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)  # what these add
-    ended: Counter[tuple[int, str]] = field(default_factory=Counter)  # and to `recent` and `hour`
+    counts: Counter[str] = field(default_factory=Counter)  # what these entries add to the counts
+    ended: Counter[tuple[int, str]] = field(default_factory=Counter)  # what they add to `recent` and `hour`
     entries: int = 0
     size: int = 0  # bytes
-    newest: bytes = b""  # the last of them
+    newest: bytes = b""  # the last entry
 
     def add(self, page: Sequence[bytes]) -> None:
         """Add the next entries."""
@@ -192,7 +192,7 @@ class Archiver(Part):
     """Archives the oldest entries of the journal."""
 
     def archive(self) -> Iterator[None]:
-        """Archive the entries that there are, or the oldest of many, in short steps; yield between them."""
+        """Archive all entries, or the oldest ones if there are many, in short steps; yield after each step."""
         read = yield from self._read()
         if read is None:
             return
@@ -210,13 +210,13 @@ class Archiver(Part):
             yield
 
     def _read(self) -> Generator[None, None, _Read | None]:
-        """Return what is to be archived; None if there is nothing, or others stand in the place of what was read."""
+        """Return the entries to archive; None if there are none, or if others are in the place of those read."""
         keys = self._namespace.keys
-        # Before the first page: the scripts find out if others archive entries in between.
+        # Before the first page, so that the scripts detect that others have archived entries meanwhile.
         done, recent, hour = self._namespace.ask("hmget", keys.counts, ("archived", "recent", "hour"))
         read = _Read(decode(done), parse_recent(decode(recent)), parse_recent(decode(hour)))
         while True:
-            # From the newest that was read, which shows that all of these are still there.
+            # From the newest entry that was read: if it is in its place, all of these are still there.
             known = min(read.entries, 1)
             page = self._namespace.ask("lrange", keys.journal, read.entries - known, read.entries + READ_STEP - 1)
             if page[:known] != [read.newest][:known]:

@@ -1,16 +1,16 @@
-"""Jobs that follow jobs of other shards: who hears of which end, and the messages that tell of it.
+"""Jobs that follow jobs of other shards: subscriptions to the ends of jobs, and the messages about these ends.
 
-A job or a group that is followed has the follower ``<FS>NN SINCE``, its *subscription*, for each shard NN with
-followers of it. As it ends, the same step adds a message to that shard: ``<FS><FS>NN <LF> NUMBER ENDED DUE ID``. A
-dispatcher delivers the messages in their order, and removes them then. Each shard has in ``-following``, in the field
-``<FS>NN``, the numbers of the last message that it has posted to the shard NN, and of the last one that it has received
-from there. So a message that is delivered again changes nothing.
+If a job or group has followers in the shard NN, it has itself the follower ``<FS>NN SINCE``: a *subscription*. When the
+job ends, the same step adds a message to that shard: ``<FS><FS>NN <LF> NUMBER ENDED DUE ID``. A dispatcher delivers the
+messages in their order, and then removes them. In ``-following``, the field ``<FS>NN`` of a shard has two numbers: of
+the last message that it has posted to the shard NN, and of the last one that it has received from there. So a message
+that is delivered again changes nothing.
 
-The jobs of a group may be in several shards. Each of these counts its own. The shard that the name of the group leads
-to, its *home*, counts the shards with jobs that are left, as if each were one job: the member ``<FS>NN`` of the group.
-It hears from them as they begin and end to have such jobs.
+The jobs of a group may be in several shards. Each shard counts its own jobs. The shard to which the name of the group
+leads is its *home*. It counts each other shard with jobs left as one job: the member ``<FS>NN`` of the group. A shard
+sends a message to the home when it gets its first such job, and when its last one ends.
 
-No step unsubscribes when the last follower is unset. The shard of the followers says so as the next message comes.
+No step unsubscribes when the last follower is unset. The shard of the followers replies so to the next message.
 """
 
 import json
@@ -25,39 +25,39 @@ from redbike.store.scripts import Pipeline
 from redbike.text.group_names import MARK as GROUP
 from redbike.text.group_names import is_jobid
 
-MARK = "\x1c"  # a shard is its number behind this, among the followers of jobs: no job id has it
-MESSAGES = 100  # that are read at a time
+MARK = "\x1c"  # among the followers of jobs, a shard is this mark and its number; no job id has the mark
+MESSAGES = 100  # messages that are read at a time
 _NUMBER = re.compile(r"\d\d", re.ASCII)
 _SUBSCRIPTION = re.compile(rf"^{MARK}(\d\d) ", re.ASCII | re.MULTILINE)
 _MESSAGE = re.compile(r"(\d{16}) ([\w:]+) (\d+\.\d+) (.+)", re.ASCII | re.DOTALL)
 
 
 class Message(NamedTuple):
-    """An occurrence of a job has ended, or a group, or the jobs of a group that are in the shard of the sender."""
+    """The end of an occurrence, or of a group; or news of those jobs of a group that are in the sender's shard."""
 
-    number: str  # in the order in which they were posted
+    number: str  # messages are numbered in the order in which they were posted
     ended: str  # ``ok``, ``failed`` or ``any``; of a group, see `lua/deliver.lua`
-    due: str  # its due time
-    parent: str
+    due: str  # the due time of the occurrence
+    parent: str  # the job, or the group
 
 
 def find_subscribers(followers: str) -> tuple[int, ...]:
-    """Return which shards have subscribed to a job, from its followers with newlines between."""
+    """Return the numbers of the shards that have subscribed to a job, from its followers, separated by newlines."""
     return tuple(map(int, _SUBSCRIPTION.findall(followers)))
 
 
 class Links(Part):
-    """What one shard knows of followers and parents in others, and its messages to them."""
+    """The links of one shard to followers and parents in others, and its messages to other shards."""
 
-    alone_until = 0.0  # until when its master is taken to have no replica, by the monotonic clock
+    alone_until = 0.0  # until then, by the monotonic clock, the master is assumed to have no replica
 
     def subscribe(self, shard: int, jobids: Iterable[str]) -> None:
-        """Let another shard hear of the ends of these jobs. A follower there is to be set within a minute."""
+        """Subscribe a shard to the ends of these jobs. A follower must be set there within a minute."""
         calls = (self._namespace.pack("subscribe", shard=_name(shard), jobs=page) for page in split(jobids, PAGE))
         self._namespace.scripts.run_all(calls)
 
     def list_mail(self) -> list[int]:
-        """Return to which shards there are messages."""
+        """Return the numbers of the shards for which there are messages."""
         shards, start = list[int](), MARK * 2
         while found := self._read_mail(start, f"{MARK * 2}\x7f", 1):
             name = found[0][len(MARK * 2) :].partition("\n")[0]
@@ -67,14 +67,14 @@ class Links(Part):
         return shards
 
     def read_mail(self, shard: int) -> list[Message]:
-        """Return the first messages to a shard; none if there are none."""
+        """Return the first `MESSAGES` messages to a shard, in their order."""
         head = f"{MARK * 2}{_name(shard)}"
         found = self._read_mail(f"{head}\n", f"{head}\v", MESSAGES)
         matches = (_MESSAGE.fullmatch(each.partition("\n")[2]) for each in found)
         return [Message(*match.groups()) for match in matches if match]
 
     def list_ended(self, shard: int) -> list[tuple[str, GroupCounts]]:
-        """Return what has become of jobs of groups here, of which their home, that shard, has not heard yet."""
+        """Return groups and their counts from messages to their home, `shard`: all of their jobs here have ended."""
         found = []
         for message in self.read_mail(shard):
             word, *numbers = message.ended.split(":")
@@ -90,9 +90,9 @@ class Links(Part):
         return list(map(decode, found))
 
     def deliver(self, shard: int, messages: Sequence[Message], over: Pipeline | None = None) -> tuple[str, list[str]]:
-        """Receive messages of another shard, one at least, in their order; `over` that connection, if it is given.
+        """Receive messages of another shard, at least one, in their order; `over` that connection, if it is given.
 
-        Return the number of the last one that was received, and the jobs that nobody follows here.
+        Return the number of the last received message, and those jobs of the messages that no job here follows.
         """
         given = [message._asdict() for message in messages]
         call = self._namespace.pack("deliver", shard=_name(shard), messages=given)
@@ -101,26 +101,26 @@ class Links(Part):
         return number, unneeded
 
     def confirm(self, shard: int, number: str, unneeded: Sequence[str]) -> None:
-        """Remove the messages to a shard up to this one, and the subscriptions to jobs that nobody follows there."""
+        """Remove the messages to a shard up to `number`, and its subscriptions to jobs that no job there follows."""
         self._namespace.run("confirm", shard=_name(shard), number=number, unneeded=unneeded)
 
     def list_bad(self) -> Iterator[tuple[str, bytes, str]]:
-        """Yield members with a score, which break the order by name: the key, the member, and what is wrong."""
+        """Yield each member with a score, which breaks the order by name: the key, the member, and what is wrong."""
         key = self._namespace.keys.followers
         for bounds in (("-inf", "(0"), ("(0", "+inf")):
             for member in self._namespace.ask("zrange", key, *bounds, byscore=True):
                 yield key, member, f"holds {decode(member)!r:.80} with a score, which hides followers"
 
     def list_links(self, jobids: Sequence[str]) -> dict[str, list[str]]:
-        """Return by job its followers, the groups of which it is, and the shards that have subscribed to it."""
+        """Return by job its followers, its groups, and the shards that have subscribed to it, as they are stored."""
         return dict(self._read_links(jobids))
 
     def list_followers(self, jobids: Sequence[str]) -> dict[str, list[str]]:
-        """Return the jobs of this shard that follow these, by their ids."""
+        """Return by id the jobs of this shard that follow each of `jobids`."""
         return {jobid: list(filter(is_jobid, names)) for jobid, names in self._read_links(jobids)}
 
     def list_subscribers(self, jobids: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """Return which shards have subscribed to these jobs of this shard, by their ids."""
+        """Return by id the numbers of the shards that have subscribed to each of `jobids`."""
         return {jobid: find_subscribers("\n".join(names)) for jobid, names in self._read_links(jobids)}
 
     def _read_links(self, jobids: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
@@ -131,7 +131,7 @@ class Links(Part):
                 yield jobid, [decode(link).partition("\n")[2] for link in links]
 
     def read_parents(self, jobids: Sequence[str]) -> dict[str, list[str]]:
-        """Return what jobs of this shard follow, by their ids; nothing for those that follow none."""
+        """Return by id the parents of each of `jobids`; jobs of this shard that follow none are missing."""
         found = dict[str, list[str]]()
         for page in split(jobids, PAGE):
             texts = self._namespace.ask("hmget", self._namespace.keys.following, list(map(encode, page)))
@@ -143,7 +143,7 @@ def _read_parents(text: str) -> list[str]:
     try:
         parents = json.loads(text)["parents"]
     except (ValueError, TypeError, KeyError):
-        return []  # fsck tells of a damaged one
+        return []  # fsck reports a damaged record
     return [each for each in parents if isinstance(each, str)] if isinstance(parents, list) else []
 
 

@@ -1,4 +1,4 @@
-"""Listening to channels of the server, and noticing that it is away even if no connection is closed."""
+"""Listening to channels of the server, with a check that it still answers: a broken connection may stay open."""
 
 import time
 from collections.abc import Callable, Generator
@@ -8,19 +8,19 @@ from redbike.connection.refusals import translate_errors
 from redbike.errors import ServerError, Unreachable
 from redbike.store.namespace import Part
 
-ASK, PATIENCE = 10.0, 5.0  # seconds of silence after which a listener asks the server, and then waits for its answer
-LOOK = 1.0  # seconds after which a listener looks whether it is over
+ASK, PATIENCE = 10.0, 5.0  # seconds of silence until a listener sends a PING, and seconds that it waits for the reply
+LOOK = 1.0  # seconds after which a listener checks whether it is over
 
 
 class Silence:
-    """How long a server has been silent: one that hangs, or a network that drops everything, closes no connection."""
+    """How long a server has been silent. A server that hangs, or a network that drops packets, closes no connection."""
 
     def __init__(self) -> None:
         self._since = time.monotonic()
         self._asked: float | None = None
 
     def asks(self) -> bool:
-        """Return whether the server is to be asked whether it is there. Raise `Unreachable` if it does not answer."""
+        """Return whether to send a PING now. Raise `Unreachable` if the server has not answered the last one."""
         now = time.monotonic()
         if self._asked is not None and now - self._asked > PATIENCE:
             raise Unreachable("the server does not answer")
@@ -34,20 +34,20 @@ class Listener(Part):
     """Listens to channels."""
 
     def _subscribe(self, *channels: str) -> Any:
-        """Return a subscription that hears what happens from now on. Raise what `_receive` raises."""
+        """Return a subscription to everything that is sent from now on. Raise what `_receive` raises."""
         self._check_place()
         with translate_errors():
             subscription = self._namespace.client.pubsub()
             subscription.ssubscribe(*channels)
             for _ in channels:
-                # Only what happens after the server has said so is heard.
+                # Messages are received only from this reply on.
                 subscription.parse_response()
         return subscription
 
     def _receive(self, subscription: Any, is_over: Callable[[], bool]) -> Generator[dict[str, Any] | None]:
-        """Yield what is heard until `is_over`, and None at least each `LOOK` seconds.
+        """Yield messages until `is_over`, and None after `LOOK` seconds without one.
 
-        Raise `Unreachable` where the server is away, and `BadConfig` where the jobs have left for other shards.
+        Raise `Unreachable` if the server is away, and `BadConfig` if the jobs have moved to other shards.
         """
         silence = Silence()
         try:
@@ -64,10 +64,10 @@ class Listener(Part):
             subscription.close()
 
     def _check_place(self) -> None:
-        """Raise `BadConfig` if the jobs have left for other shards: nothing is ever heard here again."""
+        """Raise `BadConfig` if the jobs have moved to other shards: nothing is sent here any more."""
         try:
             self._namespace.ask("hlen", self._namespace.keys.statuses)
         except Unreachable:
             raise
         except ServerError:
-            pass  # who may not ask, or finds a damaged key, listens all the same
+            pass  # without the right for this command, or with a damaged key, it listens all the same

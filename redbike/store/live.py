@@ -1,8 +1,8 @@
-"""Hand on what runs print, while they run, to whoever listens. Nothing of it is stored.
+"""Send what runs print to all listeners while the runs go on. Nothing of it is stored.
 
-Whoever listens subscribes to a channel for each job, the name of the key ``-outputs`` with a colon and the id, and to
-one of that name alone. A worker with commands sends an empty message to the latter with its heartbeats. The server
-replies how many listen. As long as that is nobody, it sends nothing else.
+A listener subscribes to a channel for each job: the name of the key ``-outputs``, a colon and the job id. It also
+subscribes to the channel with the name of the key alone. A worker with commands sends an empty message to that channel
+with its heartbeats. The server replies how many listen. While nobody listens, the worker sends nothing else.
 """
 
 import time
@@ -22,22 +22,22 @@ from redbike.store.records import decode
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a run has printed just now; secrets are masked, but what cannot be shown is not escaped yet."""
+    """What a run has just printed. Secrets are masked, but unprintable characters are not escaped yet."""
 
     jobid: str
     text: bytes
-    time: float  # epoch seconds, by the clock of who listens
+    time: float  # epoch seconds, by the listener's clock
 
 
 class LiveOutput(Listener):
-    """Sends what runs print, and listens to it."""
+    """Sends and receives what runs print."""
 
     def is_watched(self) -> bool:
         """Tell whether somebody listens to the output of any job. Raise `Unreachable`."""
         return self._send(self._namespace.keys.outputs, b"")
 
     def send(self, jobid: str, text: bytes) -> bool:
-        """Send what the run of a job has printed; tell whether anybody has heard it. Raise `Unreachable`."""
+        """Send what the run of a job has printed; return whether anybody received it. Raise `Unreachable`."""
         return self._send(self._name_channel(jobid), text)
 
     def _send(self, channel: str, message: bytes) -> bool:
@@ -53,9 +53,9 @@ class LiveOutput(Listener):
     def listen(
         self, jobids: Sequence[str], is_over: Callable[[], bool] = lambda: False
     ) -> Iterator[Printed | PastRun | None]:
-        """Listen from now on: yield what jobs print, and their runs that end; None at least once a second.
+        """Listen from now on: yield what jobs print, their runs that end, and otherwise None, at least once a second.
 
-        Raise `Unreachable` where the server is away, and `BadConfig` where the jobs have left for other shards.
+        Raise `Unreachable` if the server is away, and `BadConfig` if the jobs have moved to other shards.
         """
         keys = self._namespace.keys
         subscription = self._subscribe(keys.outputs, keys.journal, *map(self._name_channel, jobids))

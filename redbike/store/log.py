@@ -1,8 +1,8 @@
-"""The log of what people have changed. It is bounded, and the scripts that make the changes write it.
+"""The log of what people have changed. Its length is limited. The scripts that make the changes write it.
 
-Events are the same as it happens: what people change, and runs that end. The scripts publish them, and keep nothing of
-them. The channels have the names of the keys of the journal and the log, and their messages are entries of these. They
-are sharded: in a cluster, an event goes to no other shard.
+Events are changes by people and ends of runs, at the moment when they happen. The scripts publish events, and do not
+store them. The channels have the names of the keys of the journal and the log, and a message is an entry of that key.
+The channels are sharded: in a cluster, an event goes to no other shard.
 """
 
 import re
@@ -26,21 +26,21 @@ from redbike.text.parsing import load_json
 from redbike.text.printable import escape
 
 MAX_WHO = 200  # characters
-PAGE = 100  # entries in one request; each may name as many jobs
-SLACK = 3600.0  # seconds by which a clock that was set back may have put an entry out of its order
+PAGE = 100  # entries in one request; each may name up to 100 jobs
+SLACK = 3600.0  # seconds: an entry may be out of order by so much, if a clock was set back
 
-# As `describe_pause` has it: at the beginning, or behind what is paused.
+# As `describe_pause` writes it: at the beginning, or behind the name of what is paused.
 _UNTIL = re.compile(r"\A(|all |queue .*? )until (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)(?=:|\Z)", re.ASCII)
-# The detail of a job that keeps its schedule begins with its options or data. ``spread``, which moves occurrences, too,
-# is the first of its options.
+# The detail of a job that keeps its schedule begins with its options or data. The option ``spread`` also moves
+# occurrences; it comes first if it has changed.
 _KEEPS = re.compile(r"(?!spread: )[a-z-]+: |data changed", re.ASCII)
 _TIME = re.compile(rb'\["(%b)"' % MOMENT.encode(), re.ASCII)
-REST = 0.1  # seconds for which it does not listen to runs that nobody wants
+REST = 0.1  # seconds for which a listener leaves the channel of runs that nobody wants
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """What one person has done to one job; with "" as `jobid` to queues, to a file of jobs, or to everything."""
+    """What one person has done to one job. If `jobid` is "", it was to queues, a file of jobs, or everything."""
 
     time: float  #: epoch seconds
     who: str  #: such as ``user@host``
@@ -51,36 +51,36 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class LogSearch:
-    """Which entries are looked for: those for which everything that is given here holds."""
+    """A search for entries: those to which all fields apply that are given."""
 
     jobid: str | None = None
     since: float | None = None  # epoch seconds
-    until: float | None = None  # and up to then
-    who: str = ""  # a part of who it was, in any case
+    until: float | None = None  # epoch seconds
+    who: str = ""  # a part of the person's name, in upper or lower case
 
     def holds(self, moment: float) -> bool:
-        """Tell whether an entry of this time may be one of them."""
+        """Tell whether an entry of this time may fit."""
         return (self.until is None or moment <= self.until) and (self.since is None or moment >= self.since)
 
     def is_over(self, moment: float) -> bool:
-        """Tell whether nothing that stands behind an entry of this time is one of them."""
+        """Tell whether no entry that is older than an entry of this time fits."""
         return self.since is not None and moment < self.since - SLACK
 
     def fits(self, entry: LogEntry) -> bool:
-        """Tell whether an entry of such a time is one of them."""
+        """Tell whether an entry fits whose time `holds`."""
         return self.jobid in (None, entry.jobid) and self.who.lower() in entry.who.lower()
 
 
 @dataclass(slots=True)
 class Tally:
-    """How much of many things was done."""
+    """Counts what a loop has done to many things."""
 
-    counts: Counter[str] = field(default_factory=Counter)  # by words for it
-    done: int = 0  # of them, those that are worth a note
+    counts: Counter[str] = field(default_factory=Counter)  # by the word for what was done
+    done: int = 0  # how many of them are worth an entry of the log
     tried: bool = False  # whether more may have been done than is counted yet
 
     def add(self, word: str, is_done: bool, number: int = 1) -> None:
-        """Count one thing, or a number of them."""
+        """Count `number` things under `word`."""
         self.counts[word] += number
         if is_done:
             self.done += number
@@ -90,17 +90,17 @@ class Tally:
 
 
 class Log(Part):
-    """Reads the log, and adds what no script has noted because many scripts did it."""
+    """Reads the log, and adds entries for what many scripts did together."""
 
     def list_entries(self, search: LogSearch = LogSearch()) -> Iterator[LogEntry]:
-        """Yield what was changed, as far as it is looked for; the newest first. Pass over damaged entries."""
+        """Yield the entries that fit the search, the newest first. Skip damaged entries."""
         for _, entries in self.list_moments(search):
             yield from entries
 
     def list_moments(self, search: LogSearch) -> Iterator[tuple[float, list[LogEntry]]]:
-        """Yield the same by entries, each with its time.
+        """Yield for each stored entry its time, and those of its jobs that fit, as entries of their own.
 
-        Also where nothing of an entry is wanted, yield its time: so one may stop there, and go on later.
+        Yield the time even if none fits, so that the caller may stop there, and go on later.
         """
         for kept in self._list_kept():
             found = _TIME.match(kept)
@@ -109,20 +109,20 @@ class Log(Part):
             moment = float(found[1])
             if search.is_over(moment):
                 return
-            # Most are passed over by that alone, as an entry may have a hundred jobs.
+            # Most entries are skipped by their time alone: to parse one is slow, as it may have a hundred jobs.
             if search.holds(moment):
                 yield moment, list(filter(search.fits, parse_entry(kept) or ()))
 
     def list_bad(self) -> Iterator[tuple[str, bytes, str]]:
-        """Yield what is damaged, each once: the key, the entry, and in words what is wrong with it."""
+        """Yield for each damaged entry, once: the key, the entry, and in words what is wrong."""
         for kept in dict.fromkeys(self._list_kept()):
             if parse_entry(kept) is None:
                 yield self._namespace.keys.log, kept, f"holds {decode(kept[:80])!r}, which is no entry of the log"
 
     def find_order(self, jobid: str, due: float, started: float, is_backfill: bool = False) -> LogEntry | None:
-        """Return who had set `jobid`, or ordered its run for `due`, last before that `started`; None if nobody knows.
+        """Return the last entry before a run `started` that set `jobid` or ordered its run for `due`; None for none.
 
-        Both are epoch seconds. If it `is_backfill`, return who has ordered that. It takes one request.
+        Times are epoch seconds. If it `is_backfill`, return the entry that ordered the backfill. It takes one request.
         """
         more: dict[str, Any] = {"backfill": True} if is_backfill else {}
         _, *found = self._namespace.run("find_order", job=jobid, due=due, started=started, **more)
@@ -131,16 +131,16 @@ class Log(Part):
 
     @contextmanager
     def note_when_done(self, action: str, subject: str, *words: str) -> Iterator[Tally]:
-        """Note what a loop has done to `subject` when that is over, also if it was interrupted.
+        """Add an entry when the caller's block ends, or is interrupted: what it has done to `subject`.
 
-        It is told by `words` in this order, also where there are none, and by those that are counted besides. Note
-        nothing if nothing was done.
+        The entry has the counts of `words` in this order, even if they are 0, and then those of other words. If nothing
+        was done, there is no entry.
         """
         tally = Tally(Counter(dict.fromkeys(words, 0)))
         try:
             yield tally
         except BaseException:
-            # The server may be away, which is what the first error says.
+            # The server may be away: then the first error says so.
             with suppress(RedbikeError):
                 if tally.tried or tally.done:
                     self._note(action, f"{subject}{tally}, interrupted")
@@ -165,7 +165,7 @@ class Log(Part):
 
 
 def parse_entry(kept: bytes) -> list[LogEntry] | None:
-    """Read an entry, as one for each of its jobs, the last one first; None for one that is damaged."""
+    """Read a stored entry: return one entry for each of its jobs, the last job first; None if it is damaged."""
     texts = load_json(decode(kept))
     if not isinstance(texts, list) or len(texts) < 4 or not all(isinstance(text, str) for text in texts):
         return None
@@ -176,26 +176,26 @@ def parse_entry(kept: bytes) -> list[LogEntry] | None:
 
 
 def moves_job(entry: LogEntry) -> bool:
-    """Tell whether an entry has set a job to other times."""
+    """Tell whether an entry says that a job was set to other times."""
     return entry.action == "set" and not _KEEPS.match(entry.detail)
 
 
 def localize(detail: str, name: Callable[[float], str]) -> str:
-    """Return the detail of an entry with the instant until which something is paused as `name` names it."""
+    """Return the detail of an entry, with the end of a pause in the form that `name` gives it."""
     until = find_until(detail)
     return detail if until is None else _UNTIL.sub(lambda found: f"{found[1]}until {name(until)}", detail)
 
 
 def find_until(detail: str) -> float | None:
-    """Return until when something is paused, by the detail of an entry; None for no such instant."""
+    """Return the end of a pause (epoch seconds) from the detail of an entry; None if it has none."""
     try:
         return datetime.fromisoformat(found[2]).timestamp() if (found := _UNTIL.match(detail)) else None
     except ValueError:
-        return None  # somebody has put it there
+        return None  # a person wrote this text
 
 
 def describe_pause(until: float | None, reason: str, subject: str = "") -> str:
-    """Return what is paused, until when, and why, as far as there is anything to say."""
+    """Return in words what is paused, until when, and why, as far as it is given."""
     end = "" if until is None else f"until {datetime.fromtimestamp(until, UTC).isoformat(timespec='seconds')}"
     return ": ".join(part for part in (f"{subject} {end}".strip(), reason) if part)
 
@@ -208,17 +208,17 @@ def check_who(who: str | None, subject: str = "noted_as") -> str | None:
 
 
 class Events(Listener):
-    """Listens to what happens under the prefix."""
+    """Listens to the events of the prefix."""
 
     def listen(
         self, wants: Callable[[], bool] | None = None, is_over: Callable[[], bool] = lambda: False
     ) -> Iterator[PastRun | LogEntry]:
-        """Listen from now on; yield what happens, until `is_over`, which is asked at least once a second.
+        """Listen from now on; yield events until `is_over`, which is called at least once a second.
 
-        Raise `Unreachable` where the server is away, and `BadConfig` where the jobs have left for other shards.
+        Raise `Unreachable` if the server is away, and `BadConfig` if the jobs have moved to other shards.
 
-        `wants` is asked before it reads runs that have ended together. After a no, it does not listen to runs for
-        `REST` seconds. Those that end meanwhile are not heard, and cost nobody anything.
+        `wants` is called before runs that have ended together are read. If it returns False, the channel of runs is
+        left for `REST` seconds. Runs that end meanwhile are not received, and cost nothing.
         """
         subscription = self._subscribe(self._namespace.keys.journal, self._namespace.keys.log)
         return self._read(subscription, wants, is_over)

@@ -1,19 +1,19 @@
 """The text of each script, as the server gets it.
 
-It is put together of these parts, behind the ``#!lua`` line of the script's own file:
+It begins with the ``#!lua`` line of the script's own file. These parts follow:
 
 1. lines that give names in Lua to its keys, to the words of `redbike.store.enums` and to the schedule ``STOP``,
 2. the files of `PARTS`, in their order: each may use what those before it define,
 3. the files that belong to this script alone, such as ``_take_turns.lua`` to ``take.lua``,
 4. the script itself.
 
-A script has only those words of 1 and statements of 2 and 3 that it names, or that these name: each call of a script
-makes each of its functions anew. It gets only those keys of `redbike.store.keys.GIVEN` that the line ``-- keys`` of its
-header lists, as the server looks at each key of each call.
+Of 1, 2 and 3, a script has only the words and statements that it uses, directly or through others: each call of a
+script creates all of its functions again. It gets only those keys of `redbike.store.keys.GIVEN` that the line
+``-- keys`` of its header lists, as the server checks each key of each call.
 
 The scripts of `HOT` have a second, plain text for systems in which no job follows another: see ``_plain.lua``. A file
-such as ``_set_first.lua`` belongs to the plain text alone. It stands in front, and may return before the functions are
-made.
+such as ``_set_first.lua`` belongs to the plain text alone. It comes first there, and may return before the functions
+are created.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ PARTS = (
     "_given",  # decodes what the script is given
     "_plain",  # stands for what a plain text does not have
     "_records",  # reads and writes records
-    "_ended",  # and those of runs that have ended
+    "_ended",  # reads and writes records of ended runs
     "_options",  # reads options and other JSON
     "_batches",  # reads and writes lists of jobs
     "_notes",  # notes changes
@@ -41,26 +41,26 @@ PARTS = (
     "_following",  # reads and notes which jobs follow which
     "_above",  # reads what a job follows
     "_occurrences",  # notes occurrences of backfills
-    "_backfilled",  # reads and notes what these have besides
-    "_backfill",  # notes what is left of these
+    "_backfilled",  # reads and notes other data of backfills
+    "_backfill",  # notes what is left of backfills
     "_mail",  # notes messages to other shards
-    "_follow",  # notes when they are due
+    "_follow",  # notes when followers are due
     "_group",  # reads and notes what is left of groups
-    "_member",  # notes which jobs are theirs
+    "_member",  # notes which jobs belong to groups
     "_forget",  # notes that a job is gone
     "_log",  # notes an entry of the log
     "_limits",  # reads and writes limits
-    "_places",  # tells who is concerned by them
-    "_room",  # tells what limits let through
+    "_places",  # wakes workers and dispatchers if limits let a job through
+    "_room",  # computes how many jobs limits allow
     "_queues",  # notes places in queues
     "_hold",  # notes that jobs are paused
     "_flight",  # notes that runs have ended
     "_stop_backfill",  # notes that backfills have ended
     "_write",  # makes the changes
 )
-SAME = ("watch",)  # goes along with `set`, and replies the same each time
-HOT = ("end", "set")  # each run and each job pays for what is in them
-# What these need of followers, groups and backfills: a plain text has `need_full` in place of each.
+SAME = ("watch",)  # it is sent with `set`, and replies the same each time
+HOT = ("end", "set")  # every run or job calls them, so their size matters
+# Their functions for followers, groups and backfills: a plain text has `need_full` in place of each.
 LEFT_OUT = (
     "make_follows", "make_groups", "make_backfills", "note_ends", "find_cycle", "set_links", "set_member",
     "forget_backfill",
@@ -74,10 +74,10 @@ WORDS |= {"STOP": Stop.text, "AWAITED": AWAITED, "NEEDS_FULL": NEEDS_FULL, "MAIL
 class Script:
     """The text of a transition, and the digest by which the server knows it.
 
-    `keys` are those of `GIVEN` that it is given, in their order, before the keys of queues. If it `notes_changes`, and
-    a person asks for the change, it is given ``-log`` as its last key. Programs pay nothing for that. If it
-    `is_repeatable`, the same call once more changes nothing and replies the same. `plain` is the same script with its
-    plain text, if it has one: it is given the same, and replies the same, or `NEEDS_FULL`.
+    `keys` are those of `GIVEN` that it gets, in their order, before the keys of queues. If it `notes_changes`, and a
+    person makes the change, it gets ``-log`` as its last key; a program's call is not larger. If it `is_repeatable`, a
+    second identical call changes nothing and replies the same. `plain` is the same script with its plain text, if it
+    has one: it gets the same, and replies the same, or the error `NEEDS_FULL`.
     """
 
     verb: str
@@ -93,7 +93,7 @@ class Script:
 
 
 class _Scripts(dict[str, Script]):
-    """The scripts by their names. Each is put together when it is used first: a command uses few of them."""
+    """The scripts by name. The text of each is built at its first use, as a command uses few scripts."""
 
     def __missing__(self, verb: str) -> Script:
         script = self[verb] = _make_script(verb, read_files())
@@ -101,7 +101,7 @@ class _Scripts(dict[str, Script]):
 
 
 def load_all() -> dict[str, Script]:
-    """Put all scripts together."""
+    """Return all scripts by name, with their texts."""
     texts = read_files()
     return {verb: _make_script(verb, texts) for verb in texts if not verb.startswith("_")}
 
@@ -134,7 +134,7 @@ def _make_script(verb: str, texts: Mapping[str, str]) -> Script:
 def read_keys(name: str, texts: Mapping[str, str]) -> set[str]:
     """Return the keys that the header of a file lists, by their names in Lua.
 
-    ``_write`` in that list stands for the keys of ``_write.lua``. So it is with the other parts.
+    ``_write`` in that list stands for the keys of ``_write.lua``. The same applies to the other parts.
     """
     keys: set[str] = set()
     line = re.search(r"^-- keys +(.+(?:\n-- {3,}.+)*)", texts[name], re.MULTILINE)
@@ -144,9 +144,9 @@ def read_keys(name: str, texts: Mapping[str, str]) -> set[str]:
 
 
 def join_parts(name: str, texts: Mapping[str, str], is_plain: bool = False) -> str:
-    """Return the text of a file, without its ``#!lua`` line, behind what it needs of the parts before it.
+    """Return those statements of the parts that a file needs, and then its text without the ``#!lua`` line.
 
-    In a plain text they have `need_full` in place of `LEFT_OUT`.
+    A plain text has `need_full` in place of the functions of `LEFT_OUT`.
     """
     verb = name.split("_")[1] if name.startswith("_") else name
     first = f"_{verb}_first"
@@ -174,7 +174,7 @@ def split_statements(text: str) -> list[str]:
 def select(parts: str, body: str) -> str:
     """Return those statements of the parts that the body needs, in their order.
 
-    A statement is left out if it is local, and nothing behind it has one of its names.
+    A statement is left out if it is local, and nothing after it uses one of its names.
     """
     needed, selected = set(list_words(body)), []
     for statement in reversed(split_statements(parts)):
@@ -187,11 +187,11 @@ def select(parts: str, body: str) -> str:
 
 @cache
 def list_words(text: str) -> frozenset[str]:
-    """Return the names that a text in Lua uses: no words of comments and strings, and no names of fields."""
+    """Return the names that a text in Lua uses, without words in comments and strings, and without names of fields."""
     code = re.sub(r"""--.*|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""", "''", text)
     return frozenset(re.findall(r"(?<!\w)(?<!(?<!\.)\.)[A-Za-z_]\w*+(?! *=[^=])", code))
 
 
-# Now: later, another version may have been installed.
+# Read them now: later, another version may have been installed.
 read_files()
 SCRIPTS = _Scripts()

@@ -1,4 +1,4 @@
-"""Which ids jobs may have, and which names queues."""
+"""Which ids jobs may have, and which names queues may have."""
 
 from collections.abc import Container
 from functools import lru_cache
@@ -8,13 +8,14 @@ from redbike.store.keys import FAMILIES, FIXED
 from redbike.text.printable import CONTROL
 
 MAX_JOBID = 512  # bytes of UTF-8
-MAX_QUEUE_NAME = 1024  # bytes of UTF-8: a job id and what a worker puts before it
+MAX_QUEUE_NAME = 1024  # bytes of UTF-8: enough for a job id and the prefix of a worker class
 
 
 def check_jobid(jobid: str) -> str:
     """Return `jobid` if a job may be set under it, else raise `BadJobId`.
 
-    Blanks at its ends, which jobs of older versions may have, cannot be seen, and nobody works a queue named after one.
+    Spaces at its ends are refused: people do not see them, and no worker works a queue with such a name. Jobs of older
+    versions may have them.
     """
     check_known_jobid(jobid)
     if jobid != jobid.strip():
@@ -25,7 +26,7 @@ def check_jobid(jobid: str) -> str:
 def check_known_jobid(jobid: str, spare: int = 0) -> str:
     """Return `jobid` if it is 1 to 512 bytes of UTF-8 without control characters, else raise `BadJobId`.
 
-    So many of its bytes as are `spare` do not count.
+    `spare` bytes of it do not count.
     """
     if not isinstance(jobid, str):
         raise BadJobId(f"bad job id {jobid!r}: not a text")
@@ -35,7 +36,7 @@ def check_known_jobid(jobid: str, spare: int = 0) -> str:
         raise BadJobId(f"bad job id {jobid!r}: not UTF-8") from None
     if not 1 <= size <= MAX_JOBID:
         raise BadJobId(f"bad job id {jobid[:40]!r}: it has {size} bytes, 1 to {MAX_JOBID} are allowed")
-    # What is printable has no control characters, and is found out five times as fast.
+    # A printable text has no control characters, and `isprintable` is five times as fast.
     if not jobid.isprintable() and CONTROL.search(jobid):
         raise BadJobId(f"bad job id {jobid!r}: control characters are not allowed")
     return jobid
@@ -50,9 +51,9 @@ def is_jobid(text: str) -> bool:
 
 
 def find_function(jobid: str, functions: Container[str]) -> str | None:
-    """Return which of `functions`, named by their job ids, takes a job; None if none does.
+    """Return the id of the function, one of `functions`, that takes a job; None if none does.
 
-    It has the whole id of the job, or what stands before a ``:`` of it. The longest one wins.
+    It is the id of the job, or the part before one of its ``:``. The longest one wins.
     """
     while jobid not in functions:
         jobid, colon, _ = jobid.rpartition(":")
@@ -70,7 +71,7 @@ def is_queue_name(name: str) -> bool:
 
 
 def check_queue_name(name: str) -> str:
-    """Return `name` if a queue can have it, else raise `BadQueueName`: no key of ours may be hit by it."""
+    """Return `name` if a queue can have it, else raise `BadQueueName`: it must not collide with keys of Redbike."""
     if not isinstance(name, str):
         raise BadQueueName(f"bad queue name {name!r}: not a text")
     return _check_name(name)

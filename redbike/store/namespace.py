@@ -1,4 +1,4 @@
-"""What the classes of transitions share: the keys under one prefix, and the way to the scripts that change them."""
+"""What the classes of transitions share: the keys under one prefix, and the methods that run scripts and commands."""
 
 import base64
 import json
@@ -26,13 +26,13 @@ from redbike.text.printable import name_host
 
 PAGE = 500  # entries of a hash or a list in one request
 RANKS_PAGE = 250  # entries of a sorted set in one request
-DATA_PAGE = 50  # data of jobs in one request: each may be long
-STEP = 100  # jobs that one script sets or moves: the server serves nobody else meanwhile
+DATA_PAGE = 50  # jobs whose data are read in one request: data may be long
+STEP = 100  # jobs that one script sets or moves: the server blocks all other clients meanwhile
 
 T = TypeVar("T")
 Entry = tuple[float, bytes]  # the score, and the member
 
-# Bytes that are not UTF-8 are passed on as they are.
+# Bytes that are not UTF-8 pass through unchanged.
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
@@ -40,13 +40,13 @@ _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=
 class Namespace:
     """The keys under one prefix of one server.
 
-    `clock` says which instant (epoch seconds) it is for all that happens here; None: the server's own clock does. `who`
-    is the person who changes something, whose changes are noted in the log; None for a program. `forget_after` and
-    `expires` are the settings: seconds, or ``never``, and seconds, or 0 for no limit. `queue_for` names the queue of a
-    job id. `host` is the name of this host; "" for that which the system knows.
+    `clock` returns the time (epoch seconds) of all that happens here; None means the server's own clock. `who` is the
+    person whose changes are noted in the log; None for a program. `forget_after` (seconds, or ``never``) and `expires`
+    (seconds, or 0 for no limit) are the settings. `queue_for` returns the queue of a job id. `host` is the name of this
+    host; "" for the name that the system has.
     """
 
-    client: Any  # redis.Redis, whose types allow for decoded replies: Redbike never asks for these
+    client: Any  # a redis.Redis; its own types allow decoded replies, which Redbike never requests
     keys: Keys
     scripts: Scripts
     clock: Callable[[], float] | None = None
@@ -58,26 +58,26 @@ class Namespace:
 
     @property
     def now(self) -> float | None:
-        """The instant at which everything happens here; None: the server's own clock says that."""
-        # In microseconds, as times are stored: what is due at a finer one would be due for one script only.
+        """The time of all that happens here, in epoch seconds; None means the server's own clock."""
+        # In microseconds, as times are stored: a finer one would make a job due for one script and not for another.
         return None if self.clock is None else round(self.clock(), 6)
 
     def find_expires(self, options: str) -> float:
-        """Return after how many seconds an occurrence of a job with these options expires; 0 for never."""
+        """Return the seconds after which an occurrence of a job with these stored options expires; 0 for never."""
         return float(parse_options(options).get("expires", self.expires)) if options else self.expires
 
     def find_queue(self, jobid: str) -> str:
-        """Return the queue of the next run of a job; "" if nobody knows."""
+        """Return the queue of the next run of a job; "" if it has none."""
         try:
             return self.queue_for(jobid)
         except Unreachable:
             raise
         except RedbikeError:
-            # The job does not run, but it is there: to be seen, paused and unset.
+            # The job cannot run, but people can still see, pause and unset it.
             return ""
 
     def pack(self, verb: str, queues: Iterable[str] = (), **given: Any) -> Call:
-        """Return the call of a script, with what it is given, by name, and with the keys of `queues`."""
+        """Return the call of a script with its arguments, by name, and the keys of `queues`."""
         if self.clock is not None:
             given.setdefault("now", self.now)
         names = tuple(queues)
@@ -95,7 +95,7 @@ class Namespace:
 
     @contextmanager
     def translate(self, *kinds: tuple[str, str]) -> Iterator[None]:
-        """Translate the errors of redis-py. That of a key of a wrong type names it; `kinds` has keys and types."""
+        """Translate errors of redis-py. The error for a wrong type names the key; `kinds` has keys and their types."""
         with translate_errors():
             try:
                 yield
@@ -103,14 +103,14 @@ class Namespace:
                 raise name_wrong_key(self.client, kinds, error) from error
 
     def ask(self, command: str, key: str, *given: Any, **options: Any) -> Any:
-        """Return what a command of redis-py replies for a key. The error for a key of a wrong type names it."""
+        """Return the reply to a command of redis-py for a key. The error for a wrong type names the key."""
         with self.translate((key, self.keys.get_kind(key))):
             return getattr(self.client, command)(key, *given, **options)
 
     def ask_all(self, *asked: Sequence[Any], at_once: bool = True) -> list[Any]:
-        """Return the replies to several commands, each with its key and what follows, in one round trip.
+        """Return the replies to several commands in one round trip; each is a name, a key and further arguments.
 
-        `at_once`: they are of one instant. The error for a key of a wrong type names it.
+        With `at_once`, all are of one instant. The error for a wrong type names the key.
         """
         kinds = [(key, self.keys.get_kind(key)) for _, *given in asked for key in given[:1]]
 
@@ -124,7 +124,7 @@ class Namespace:
     def execute(self, fill: Callable[[Any], None], at_once: bool) -> list[Any]:
         """Return the replies to the commands that `fill` puts into a pipeline. Raises the errors of redis-py.
 
-        `at_once`: they are of one instant, except on a server whose memory is full, if it has no room to queue them.
+        With `at_once`, they are of one instant, unless the server's memory is too full to queue the commands.
         """
         try:
             with self.client.pipeline(transaction=at_once) as pipeline:
@@ -136,14 +136,14 @@ class Namespace:
         return self.execute(fill, at_once=False)
 
     def read_clock(self) -> float:
-        """Return Redis' clock, in epoch seconds; with a clock of its own, what that says."""
+        """Return Redis' clock in epoch seconds; if this has a clock of its own, the time of that."""
         if (now := self.now) is not None:
             return now
         with translate_errors():
             return read_time(self.client.time())
 
     def scan_page(self, key: str, cursor: int, pattern: str | None, count: int) -> tuple[int, dict[bytes, bytes]]:
-        """Return the cursor of HSCAN behind a page of a hash, 0 at its end, and of the page what `pattern` matches."""
+        """Return the next cursor of HSCAN, 0 at the end, and those fields of a page that `pattern` matches."""
         match = None if pattern is None else encode(pattern)
         following, found = self.ask("hscan", key, cursor, match=match, count=count)
         return int(following), found
@@ -154,12 +154,12 @@ class Namespace:
             yield decode(name), decode(value)
 
     def scan_bytes(self, key: str, pattern: str | None = None, page: int = PAGE) -> Iterator[tuple[bytes, bytes]]:
-        """Do what `scan` does, without decoding: that takes long for values that are no texts."""
+        """Do what `scan` does, but return bytes: to decode values that are no texts is slow."""
         seen = set[bytes]()
         may_move = is_in_cluster(self.client)
         with self.translate((key, self.keys.get_kind(key))):
             for _ in range(MOVES):
-                # The cursor of one server means nothing to another: begin again there, without what was yielded.
+                # A cursor is valid on one server only: begin again on the new one, without the fields already yielded.
                 with suppress(*MOVING), hold_connection(self.client, key) as held:
                     for name, value in held.hscan_iter(key, match=pattern, count=page):
                         if name not in seen:
@@ -171,12 +171,12 @@ class Namespace:
 
 
 def read_time(clock: tuple[int, int]) -> float:
-    """Return what TIME replies as epoch seconds."""
+    """Return the reply to TIME as epoch seconds."""
     return clock[0] + clock[1] / 1e6
 
 
 class Part:
-    """A group of the methods of a store."""
+    """A group of methods of a store."""
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
@@ -190,15 +190,15 @@ def split(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def make_tag(owner: str = "") -> str:
-    """Return a name for one request or run that no other will have; it begins with that of its `owner`, if it has one.
+    """Return a unique name for one request or run. It begins with the name of its `owner`, if that is given.
 
-    What follows is random too, so the child of a process that has forked makes other ones.
+    The rest is random, so the child of a forked process makes other tags than its parent.
     """
     return owner + _make_name(OWNER if owner else 2 * OWNER)
 
 
 def make_owner() -> str:
-    """Return a name for one dispatcher or worker that no other will have: `redbike.store.keys.OWNER` characters."""
+    """Return a unique name for one dispatcher or worker, of `redbike.store.keys.OWNER` characters."""
     return _make_name(OWNER)
 
 
@@ -209,7 +209,7 @@ def _make_name(characters: int) -> str:
 def name_process(tag: str, host: str) -> str:
     """Return the id of this process, which takes jobs under `tag`, as `redbike.store.processes.Process` has it.
 
-    `host` is the name of this host; "" for that which the system knows.
+    `host` is the name of this host; "" for the name that the system has.
     """
     return f"{host or _find_host()}:{os.getpid()}:{tag[:OWNER]}"
 
@@ -223,14 +223,14 @@ def number_queues(names: Iterable[str]) -> dict[str, int]:
 
 
 def read_json(value: bytes) -> Any:
-    """Return what a script has packed as JSON: the client reads that ten times as fast as as many replies."""
+    """Return what a script has packed as JSON: the client reads one JSON text ten times as fast as many replies."""
     return json.loads(decode(value))
 
 
 class Ranks:
     """A sorted set, in the order of the server: by score, and then by the bytes of the member.
 
-    One walks along it from where somebody has stopped, however many entries have the same score.
+    A walk can go on from the entry at which another one has stopped, even if many entries have the same score.
     """
 
     def __init__(self, namespace: Namespace, key: str) -> None:
@@ -242,9 +242,9 @@ class Ranks:
         return int(self._namespace.ask("zcard", self._key))
 
     def list_after(self, last: Entry | None, page: int = RANKS_PAGE) -> Iterator[tuple[int, list[Entry]]]:
-        """Yield pages of the entries behind `last`, in their order, each with how many stand before it; None: all.
+        """Yield pages of the entries behind `last` (None: of all), in order, each with the number of entries before it.
 
-        Entries may come and go meanwhile, also `last`: no other one is left out for that.
+        Entries may come and go meanwhile, even `last`. No entry that stays is left out.
         """
         while True:
             rank = 0 if last is None else self._find_rank(last, 1)
@@ -255,7 +255,7 @@ class Ranks:
             last = found[-1]
 
     def list_before(self, last: Entry | None, page: int = RANKS_PAGE) -> Iterator[tuple[int, list[Entry]]]:
-        """Yield pages of the entries before `last`, the last one first, each with how many stand behind it."""
+        """Yield pages of the entries before `last`, in reverse, each with the number of entries behind it."""
         while True:
             number = self.count()
             end = number if last is None else self._find_rank(last, 0)
@@ -270,14 +270,14 @@ class Ranks:
         return [(float(score), member) for member, score in found]
 
     def _find_rank(self, entry: Entry, behind: int) -> int:
-        """Return how many entries stand before this one, which may be gone; with 1 as `behind`, itself too."""
+        """Return how many entries are before this one, which may be gone. With 1 as `behind`, count it, too."""
         score, member = entry
         ranks, counts = (("zrank", member), ("zscore", member)), (f"({score!r}", score)
         asked = *ranks, *(("zcount", "-inf", most) for most in counts)
         rank, now, low, high = self._namespace.ask_all(*((name, self._key, *given) for name, *given in asked))
         if rank is not None and now == score:
             return int(rank) + behind
-        # It has gone: of those with its score, the first one that stands behind it, by halves.
+        # It is gone: find the first entry with its score that is behind it, by binary search.
         while low < high:
             middle = (low + high) // 2
             found = self._read(middle, middle)

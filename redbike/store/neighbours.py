@@ -1,11 +1,11 @@
-"""Prefixes share a server, but no key may be of two of them.
+"""Several prefixes share a server, but no key may belong to two of them.
 
 - ``a`` with a queue ``work-mail`` has the list of the queue ``mail`` of ``a-work``.
 - If both ``a`` and ``a-wake`` have a queue ``q``, the tokens of the first are in the list of the second.
 - If ``a-queue`` has a queue ``limits``, its list is the key for the limits of ``a``.
 
-Whoever sets a job is refused early, as soon as the other prefix could have such a queue. A worker or a dispatcher is
-refused a queue only if the other prefix has used one that shares a key with it.
+A process that sets a job is refused early: as soon as the other prefix could have such a queue. A worker or dispatcher
+is refused a queue only if the other prefix has used a queue that shares a key with it.
 
 A tag is random. So no in-flight key of ``a`` is a key of ``a-inflight``.
 """
@@ -24,23 +24,23 @@ from redbike.store.namespace import PAGE, split
 from redbike.store.prefixes import list_keys, read_queues
 from redbike.store.store import Store
 
-AGAIN = 10.0  # seconds after which it asks again about a queue that was refused
+AGAIN = 10.0  # seconds after which a refused queue is checked again
 
 
 class Neighbours:
-    """Knows which queues of this prefix have keys of another one. It asks about each that has none only once."""
+    """Finds queues of this prefix that share keys with another one. A queue that shares none is checked only once."""
 
     def __init__(self, store: Store) -> None:
         self._client = store.client
         self._keys = store.keys
         self._is_in_cluster = is_in_cluster(store.client)
         self._has_shards = len(store.whole.shards) > 1
-        self._free: set[str] = set()  # queues about which `check` has asked
-        self._shared: dict[str, tuple[str, float]] = {}  # by queue: why it is refused, and when it was asked about
-        self._unshared: set[str] = set()  # queues
+        self._free: set[str] = set()  # queues that `check` has accepted
+        self._shared: dict[str, tuple[str, float]] = {}  # by refused queue: why, and when it was checked
+        self._unshared: set[str] = set()  # queues that share no key
 
     def check(self, queues: Collection[str]) -> None:
-        """Raise `BadQueueName` if the keys of one of these queues are, or may become, those of another prefix."""
+        """Raise `BadQueueName` if another prefix has, or could get, a key of one of these queues."""
         # Braces keep the keys of shards apart from all others.
         if not (self._has_shards or self._free.issuperset(queues)):
             new = {*queues} - self._free
@@ -55,7 +55,7 @@ class Neighbours:
             raise BadQueueName(why)
 
     def find_shared(self, queues: Collection[str]) -> dict[str, str]:
-        """Return why those of these queues are refused of which another prefix has a key."""
+        """Return for each of these queues that shares a key with another prefix why it is refused."""
         if self._has_shards or self._unshared.issuperset(queues):
             return {}
         now = time.monotonic()
@@ -79,21 +79,21 @@ class Neighbours:
         return found
 
     def _list_possible(self, queues: set[str], used: dict[str, set[str]]) -> Iterator[str]:
-        """Yield why keys of these queues may become those of another prefix."""
+        """Yield for each key of these queues that another prefix could get why it is refused."""
         for name in sorted(queues):
             for other in (key for head in _list_heads(name) for key in self._keys.of_queue(head) if key in used):
                 yield self._explain(other, f"its queue {name!r}")
         for other in _list_heads(self._keys.prefix):
             for name in sorted(used.get(other, ())):
-                # One key may be of the queues of this name in both: only if this prefix has one, too.
+                # Both prefixes may share this one key, but only if this prefix has a queue of this name, too.
                 keys = {*Keys(other).of_queue(name)} - {self._keys.queue(name)}
                 if any(key.startswith(self._keys.queue("")) for key in keys):
                     yield self._explain(other, f"the queue {name!r} of that")
 
     def _find_used(self, queues: Iterable[str]) -> dict[str, set[str]]:
-        """Return the other prefixes that have jobs and could share keys of these queues, with the queues they used."""
+        """Return the other prefixes that have jobs and could share keys of these queues, with their used queues."""
         heads = {head for key in list_keys(self._keys, queues) for head in _list_heads(key)} - {self._keys.prefix}
-        # In a cluster, a prefix has braces; without these it would be in another slot.
+        # In a cluster, a prefix has braces: a name without them is no prefix.
         asked = sorted(head for head in heads if "{" in head or not self._is_in_cluster)
         with translate_errors():
             found = (other for page in split(asked, PAGE) for other in self._list_used(page))
@@ -120,8 +120,8 @@ class Neighbours:
 
 
 def _list_heads(name: str) -> list[str]:
-    """Return what stands before each dash."""
+    """Return the part of a name before each of its dashes."""
     parts = name.split("-")
     heads = ("-".join(parts[:number]) for number in range(1, len(parts)))
-    # In a cluster, half of what stands in braces would be in another slot, and is no prefix.
+    # A part that ends within braces is no prefix: in a cluster it would be in another slot.
     return [head for head in heads if head.count("{") == head.count("}")]

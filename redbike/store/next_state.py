@@ -1,4 +1,4 @@
-"""Where a job goes when its run has ended, and what the server answers to that."""
+"""The next state of a job when its run has ended, and the server's reply."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -9,40 +9,40 @@ from redbike.store.run import Run
 
 @dataclass(slots=True)
 class NextState:
-    """The next state of a job when its run has ended, and what is kept of that; see ``lua/end.lua``."""
+    """The next state of a job when its run has ended, and what is stored of the run; see ``lua/end.lua``."""
 
-    # next: at `due`, computed from the schedule; due: at `due`, whatever the schedule; stay: on the timeline, where
-    # somebody has put it during the run.
+    # next: at `due`, computed from the schedule; due: at `due`, independent of the schedule; stay: on the timeline,
+    # where somebody has put it during the run.
     place: Literal["next", "due", "stay", "stop", "die", "unset"]
-    due: float | str | None = None  # a time, "+n" for n seconds from now, or None: it has run out
+    due: float | str | None = None  # a time, "+n" for n seconds from now, or None: the schedule has no more
     why: Literal["", "overrun", "lost"] = ""  # "": the worker is done
     retry_state: str = ""  # the record of a `RetryState`
     failure: dict[str, Any] | None = None
     missed: int = 0  # occurrences that were skipped while none ran
-    overlapped: int = 0  # and while this one did
-    retried: bool = False  # the worker is done and has failed, but that is no failure yet
-    failed_try: dict[str, Any] | None = None  # then, or if it was lost: the failure that it is if it is not tried again
-    # What was left behind during the run, as far as this was computed with it: "cancelled+" if the run was
+    overlapped: int = 0  # occurrences that were skipped while this run went on
+    retried: bool = False  # the run has failed, but it is tried again, so that counts as no failure yet
+    failed_try: dict[str, Any] | None = None  # if `retried` or lost: the failure to store if it is not tried again
+    # What changes during the run have left behind, as it was when this was computed: "cancelled+" if the run was
     # cancelled, `next` of the record, "+timeline" if the job is there or held, "+paused:" and the time of its pause.
     left: str = "-"
     paused: int = 0  # occurrences that were skipped because they came due while their queue was paused
     late: int = 0  # occurrences that were skipped because they were late by more than their grace
     expired: int = 0  # occurrences that were skipped because they would not begin in time
-    stops: bool = False  # its schedule is STOP from now on, and a run that is owed comes first
-    given_up: Skip | None = None  # why that of the run is skipped, too
+    stops: bool = False  # whether its schedule becomes STOP, after a run that is owed
+    given_up: Skip | None = None  # why the occurrence of the run is skipped, too
     outcome: Outcome | None = Outcome.OK  # of the run; None if it has not begun, and is counted as skipped
     error: str = ""  # one line
 
     @property
     def is_tried_again(self) -> bool:
-        """Tell whether the occurrence of the run goes on with a further one."""
+        """Tell whether the occurrence of the run is tried again."""
         if self.outcome in (Outcome.OVERRUN, Outcome.LOST):
-            # What was asked for or set during the run may be due as well, and has no retry state.
+            # A run that was ordered or set during this one also has the place "due", but no retry state.
             return self.place == "due" and self.failure is None and self.retry_state != ""
         return self.outcome == Outcome.RETRY
 
     def has_begun(self, run: Run) -> bool:
-        """Tell whether `run` has begun, as far as is known: what a dead worker had taken may have."""
+        """Tell whether `run` has begun, or may have begun with a worker that died."""
         if self.outcome == Outcome.CANCELLED:
             return bool(run.began or self.why)
         return self.outcome is not None
@@ -65,14 +65,14 @@ EndedRun = tuple[Run, NextState]
 
 
 class Answer(NamedTuple):
-    """What a script replied to the end of a run.
+    """The reply of a script to the end of a run: a word, and what belongs to it.
 
-    - ``ok``: `detail` is where the job is now: ``timeline``, ``queue``, ``held``, ``stopped`` or
-      ``unset``.
-    - ``stale``: the run is not the tag's any more. ``overrun``: it was too late, which the caller must say.
-      ``alive``: it is not lost, or not overrun. ``kept``: others must be computed again first. Nothing was changed.
+    - ``ok``: `detail` is where the job is now: ``timeline``, ``queue``, ``held``, ``stopped`` or ``unset``.
+    - ``stale``: the run does not belong to this tag any more. ``overrun``: it ended too late, and the caller must say
+      so. ``alive``: it is not lost, or not overrun. ``kept``: the next states of other runs must be computed again
+      first. With these words, nothing was changed.
     - ``changed``: nothing was changed either. The next state must be computed again, from the schedule in `detail`,
-      the `options`, and what was left behind for the end of the run, in `left`.
+      the `options`, and in `left` what changes during the run have left behind.
     """
 
     word: str
@@ -81,5 +81,5 @@ class Answer(NamedTuple):
     options: str = ""
 
     def ends(self, next_state: NextState) -> Outcome | None:
-        """Return how a run has ended that this is the answer to; None if it has not, or had not begun."""
+        """Return the outcome of the run with this answer; None if it has not ended, or had not begun."""
         return next_state.outcome if self.word == "ok" else None

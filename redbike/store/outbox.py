@@ -1,4 +1,4 @@
-"""The outbox: ended runs of which the method ``ended`` of a worker class is to be notified, until it was."""
+"""The outbox: ended runs, until the method ``ended`` of their worker class was called with them."""
 
 import logging
 import math
@@ -17,21 +17,21 @@ from redbike.store.scripts import Reply
 
 log = logging.getLogger("redbike.worker")
 
-CLAIM_TIMEOUT = 30.0  # seconds for which others leave what somebody has claimed
-RENEWED = CLAIM_TIMEOUT / 3  # seconds after which the process that notifies renews its claim
-MOST_CLAIMS = 3  # claims after which nobody notifies any more
-KEPT = 86400.0  # seconds for which something is kept that nobody claims
+CLAIM_TIMEOUT = 30.0  # seconds for which an entry belongs to the process that has claimed it
+RENEWED = CLAIM_TIMEOUT / 3  # seconds after which this process renews its claim
+MOST_CLAIMS = 3  # claims of an entry after which ``ended`` is not called any more
+KEPT = 86400.0  # seconds for which an entry is kept that no process claims
 
 _HEAD = re.compile(rf"({MOMENT}) (\d{{1,9}})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Runs that were ended together. The process that holds this is to notify its worker class of them."""
+    """An entry: runs that were ended together. The process with this claim calls ``ended`` for them."""
 
-    name: str  # its field in ``-untold``
-    number: int = 0  # of claims; the worker that had the runs needs none
-    runs: tuple[EntryRun, ...] = ()  # those of a worker that is gone
+    name: str  # the field of the entry in ``-untold``
+    number: int = 0  # how often the entry was claimed; 0 for the worker that ran the runs, which needs no claim
+    runs: tuple[EntryRun, ...] = ()  # the runs, if another worker ran them
     since: float = field(default_factory=time.monotonic)  # by the monotonic clock
 
 
@@ -39,7 +39,7 @@ class Outbox(Part):
     """Keeps ended runs until their worker class was notified."""
 
     def claim_all(self, queues: Collection[str]) -> Iterator[Claim]:
-        """Yield what nobody has notified in time, of runs of these queues. The caller does so, and calls `forget`."""
+        """Claim and yield overdue entries with runs of these queues. The caller calls ``ended``, and then `forget`."""
         now = self._namespace.read_clock()
         for name, value in list(self._scan()):
             moment = _read_time(value)
@@ -60,7 +60,7 @@ class Outbox(Part):
                     )
 
     def renew(self, claim: Claim) -> Claim | None:
-        """Claim it for longer; return None if another process has claimed or removed it."""
+        """Renew a claim and return it; return None if another process has claimed or removed the entry."""
         reply = self._claim(claim.name, mine=claim.number)
         return replace(claim, since=time.monotonic()) if reply[0] == "ok" else None
 
@@ -68,12 +68,12 @@ class Outbox(Part):
         return self._namespace.run("claim", field=name, seconds=CLAIM_TIMEOUT, most=MOST_CLAIMS, **given)
 
     def forget(self, fields: Sequence[str]) -> None:
-        """Remove what the worker class was notified of."""
+        """Remove entries for whose runs ``ended`` was called."""
         if fields:
             self._namespace.ask("hdel", self._namespace.keys.untold, *fields)
 
     def list_bad(self) -> Iterator[tuple[str, str, str]]:
-        """Yield what is damaged: the key, the field, and in words what is wrong with it."""
+        """Yield for each damaged entry: the key, the field, and in words what is wrong."""
         for name, value in self._scan():
             if _read_time(value) == math.inf or read_entry(value.partition(b"\n")[2]) is None:
                 yield (
@@ -91,12 +91,12 @@ class Outbox(Part):
 
 
 def _read_time(value: bytes) -> float:
-    """Return from when on anybody may claim it; never for a damaged one."""
+    """Return the instant from which any process may claim an entry; infinity for a damaged one."""
     head = _HEAD.fullmatch(decode(value.partition(b"\n")[0]))
     return float(head[1]) if head else math.inf
 
 
 def find_field(ended: Sequence[EndedRun], answers: Sequence[Answer]) -> str | None:
-    """Return the field of runs that were ended by one request, from what it replied; None if none has ended."""
+    """Return the field of runs that one request ended, from the answers to it; None if no run has ended."""
     done = (f"{run.tag} {run.jobid}" for (run, _), answer in zip(ended, answers, strict=True) if answer.word == "ok")
     return next(done, None)

@@ -1,8 +1,8 @@
-"""What runs have printed: the end of it, for the last runs of a job, the newest first, as one text in ``-outputs``.
+"""The ends of the outputs of the last runs of a job, the newest first, as one text in ``-outputs``.
 
-Each begins with `MARK`, the due time and the number of the try of its run, and a line feed. What is printed is kept as
-lines that are safe to show, so they have no `MARK`. By the due time and the try, each belongs to one of the runs that
-are kept; see history.py. A run that was lost has none.
+Each output begins with `MARK`, the due time and the number of the try of its run, and a line feed. The lines of an
+output are stored in a form that is safe to show, so they have no `MARK`. The due time and the try tell which of the
+kept runs has printed it; see history.py. A lost run has no output.
 """
 
 from collections.abc import Iterable
@@ -15,28 +15,28 @@ from redbike.store.namespace import Part
 from redbike.store.records import decode
 
 MARK = "\x1e"
-BUDGET = 1024 * 1024  # bytes that are kept of a job at most
+BUDGET = 1024 * 1024  # bytes of all outputs of a job
 Key = tuple[float, int]  # the due time of a run, and the number of its try
 
 
 def pack_output(due: float, attempt: int, text: str) -> str:
-    """Return what a run has printed, as it is kept."""
+    """Return the output of a run as it is stored."""
     return f"{MARK}{due!r} {min(attempt, MAX_ATTEMPT)}\n{text}"
 
 
 def count_older(history: int, size: int) -> int:
-    """Return how many outputs of older runs may stay, if so many runs are kept and each has up to `size` bytes."""
+    """Return how many outputs of older runs may stay, if `history` runs are kept, with up to `size` bytes each."""
     return min(history, max(1, BUDGET // max(1, size))) - 1
 
 
 def read_outputs(value: str) -> dict[Key, str]:
-    """Return what is kept, by run. Pass over what is damaged."""
+    """Return the stored outputs by due time and try. Skip damaged ones."""
     found = dict[Key, str]()
     for each in value.split(MARK)[1:]:
         head, _, text = each.partition("\n")
         due, _, attempt = head.partition(" ")
         try:
-            # Of the same try, the newest counts.
+            # If one try has several outputs, the newest counts.
             found.setdefault((float(due), int(attempt)), text)
         except ValueError:
             continue
@@ -44,16 +44,16 @@ def read_outputs(value: str) -> dict[Key, str]:
 
 
 def read_newest(value: str | None) -> str | None:
-    """Return the newest that is kept; None for None."""
+    """Return the newest output of a stored text; None if the text is None."""
     return None if value is None else value.partition("\n")[2].partition(MARK)[0]
 
 
 class Outputs(Part):
-    """Reads what runs have printed."""
+    """Reads the outputs of runs."""
 
     def read(self, jobid: str, number: int, failed: bool) -> str:
-        """Return the output of a run: the newest for 1; of those that went wrong with `failed`. Raise `NoResult`."""
-        # The value first: of a run that ends meanwhile it may have nothing, but then the run is not known either.
+        """Return the output of the `number`-th newest run, or `failed` run. Raise `NoResult` if none is kept."""
+        # A run that ends between these two requests is found without its output.
         kept = self._read_all(jobid)
         run = _find_run(jobid, Journal(self._namespace).list_runs([jobid]), number, failed)
         text = kept.get((run.due, run.attempt))

@@ -1,7 +1,7 @@
 """The jobs as an operator sees them: where each is, when it runs next, and how its last run ended.
 
-They are listed as a whole, or page by page. A page takes a limited amount of work, however many jobs there are, and
-however few of them fit. Where it ends, there is a `Cursor` from which the next one goes on.
+They are listed as a whole, or page by page. A page takes a limited amount of work, no matter how many jobs there are
+and how few of them fit. It ends with a `Cursor`, at which the next page begins.
 """
 
 import math
@@ -29,17 +29,17 @@ from redbike.store.records import Pause, RunRecord, Status, Waiting, decode, enc
 from redbike.store.timeline import PUT_OFF, find_put_off
 from redbike.text.parsing import load_json
 
-ROWS = 50  # jobs from which on a page is full
-MOST = 20_000  # entries that a page looks at
-PAGE_TIMEOUT = 0.04  # seconds after which it looks at no further ones
+ROWS = 50  # a page with so many jobs is full
+MOST = 20_000  # entries that a page reads
+PAGE_TIMEOUT = 0.04  # seconds after which a page reads no further entries
 SETTLED = tuple(f"{event}:".encode() for event in Event if event not in (Event.ENQ, Event.WRK))
 BEGINNING = Cursor()
 Order = Literal["ascending", "descending"]
-Newest = Mapping[str, PastRun | None]  # what `Journal.read_newest` has told
+Newest = Mapping[str, PastRun | None]  # a result of `Journal.read_newest`
 
 
 class JobLister(Part):
-    """Lists jobs. What it holds at a time does not grow with their number."""
+    """Lists jobs. Its memory does not grow with their number."""
 
     def __init__(self, namespace: Namespace) -> None:
         super().__init__(namespace)
@@ -52,11 +52,11 @@ class JobLister(Part):
         report: Callable[[int, int], None] | None = None,
         with_data: bool = False,
     ) -> Iterator[Job]:
-        """Yield the jobs that fit, in no order: of all, or of `jobids`; `with_data` or without.
+        """Yield the jobs that fit, of all or of `jobids`, in no order; `with_data` or without.
 
-        Where many have to be read, `report` hears how many jobs were looked at, and how many there are.
+        If many have to be read, `report` is called with the number of jobs read so far, and the number of all.
         """
-        # First what may be archived meanwhile: then it is read twice, and not missed.
+        # The journal first: a run that is archived meanwhile is read twice, but not missed.
         newest, pauses, done, number = self._journal.read_newest(), self._list_pauses(), 0, 0
         if report and jobids is None and not (search.overdue or search.paused):
             number = sum(map(self._count, self._list_sources(search)))
@@ -69,7 +69,7 @@ class JobLister(Part):
                 report(done, max(done, number))
 
     def _list_candidates(self, search: JobSearch) -> Iterator[str]:
-        """Yield the ids of all jobs, or of those that may fit where an index has them."""
+        """Yield the ids of the jobs that may fit: from an index if there is one, else all."""
         search = replace(search, queue=None)
         for source in self._list_sources(search):
             if source.kind == "hash":
@@ -80,9 +80,9 @@ class JobLister(Part):
                     yield from step.names
 
     def read_named(self, jobids: Sequence[str], newest: Newest | None = None) -> list[Job]:
-        """Return those of `jobids` that exist, in their order; all that it costs is for these.
+        """Return those of `jobids` that exist, in their order. It reads nothing of other jobs.
 
-        `newest` is what `Journal.read_newest` has told of late; without it, the journal is read for these jobs alone.
+        `newest` is a recent result of `Journal.read_newest`; without it, the journal is read for these jobs alone.
         """
         if not jobids:
             return []
@@ -98,11 +98,11 @@ class JobLister(Part):
         most: int = MOST,
         patience: float = PAGE_TIMEOUT,
     ) -> JobPage:
-        """Return a page that begins at `cursor`: until there are `rows` jobs, or `most` entries were looked at.
+        """Return a page that begins at `cursor`. It ends after `rows` jobs, `most` entries, or `patience` seconds.
 
-        Or until `patience` seconds have passed. At least one request is made, and its jobs are all on the page, so
-        there may be more of them. Whether a job never ran is told with `newest`, which is what `Journal.read_newest`
-        has told of late; without it, that is read for the jobs of the page alone.
+        It makes at least one request, and all fitting jobs of a request are on the page, perhaps more than `rows`. Runs
+        in the journal are in `newest`, a recent result of `Journal.read_newest`. Without it, a search for jobs that
+        never ran does not know these runs: they are read for the jobs of the page alone.
         """
         until, sources = time.monotonic() + patience, self._list_sources(search)
         counts = list(map(self._count, sources))
@@ -116,7 +116,7 @@ class JobLister(Part):
     def _walk_all(
         self, sources: Sequence[Source], counts: Sequence[int], search: JobSearch, cursor: Cursor
     ) -> Iterator[Step]:
-        """Walk along the sources from `cursor` on, with steps that tell how far they are in all of them."""
+        """Yield the steps of a walk along all sources from `cursor` on; `done` counts the entries of all sources."""
         for number in range(cursor.source, len(sources)):
             if number > 0 and not counts[number]:
                 continue
@@ -126,20 +126,20 @@ class JobLister(Part):
                 yield step._replace(done=sum(counts[:number]) + step.done, following=following)
 
     def find_order(self, search: JobSearch) -> Order | None:
-        """Return the order of the first source of a search; None for a hash, which has one of its own in each shard."""
+        """Return the order of the first source of a search; None for a hash, whose order differs in each shard."""
         kind = self._list_sources(search)[0].kind
         return None if kind == "hash" else "descending" if kind == "failures" else "ascending"
 
     def count_sources(self, search: JobSearch) -> list[int]:
-        """Return how many entries there are in each source of a search: first that which has an order."""
+        """Return the number of entries in each source of a search. The source with an order, if any, is the first."""
         return list(map(self._count, self._list_sources(search)))
 
     def read_ranks(self, search: JobSearch, last: Entry | None, page: int) -> RankPage:
-        """Return a page of the entries behind `last`, of a search that has an order, whichever jobs fit."""
+        """Return a page of entries behind `last` of a search with an order, whether or not their jobs fit."""
         return next(self._read_ranks(self._list_sources(search)[0], last, page), RankPage(0, [], True))
 
     def _list_sources(self, search: JobSearch) -> list[Source]:
-        """Return where those may be that are looked for: a small index, if there is one."""
+        """Return the keys in which fitting jobs may be: small indexes, if there are any for this search."""
         keys, only = self._namespace.keys, f"{search.status}:" if search.status else ""
         rest, bases = partial(Source, "hash", keys.statuses), Source("hash", keys.hosts)
         indexes = (
@@ -156,7 +156,7 @@ class JobLister(Part):
 
     def _count(self, source: Source) -> int:
         number = int(self._namespace.ask("hlen" if source.kind == "hash" else "zcard", source.key))
-        # What is also in another source is looked at there.
+        # Jobs that are also in another source are read there.
         return max(0, number - int(self._namespace.ask("zcard", source.without))) if source.without else number
 
     def _walk(self, source: Source, cursor: Cursor, search: JobSearch) -> Iterator[Step]:
@@ -169,18 +169,18 @@ class JobLister(Part):
             yield step._replace(names=list(names))
 
     def _read_ranks(self, source: Source, last: Entry | None, page: int = RANKS_PAGE) -> Iterator[RankPage]:
-        # What waits for other jobs has no due time yet.
+        # A follower that waits has no due time yet.
         end = math.nextafter(AWAITED, 0.0) if source.kind == "planned" else math.inf
         until = self._namespace.read_clock() + PUT_OFF if source.kind == "due" else end
         return read_ranks(Ranks(self._namespace, source.key), last, until, source.kind == "failures", page)
 
     def _select(self, found: Fields, source: Source, search: JobSearch) -> list[str]:
-        """Return those that may fit, as far as that can be told at little cost."""
+        """Return the ids that may fit. It makes only cheap checks."""
         if search.tags and source.key == self._namespace.keys.options:
             return [decode(name) for name, value in found.items() if has_tag(value, search.tags)]
         names = [name for name, value in found.items() if value.startswith(source.only.encode())]
         if source.key == self._namespace.keys.pauses and not search.paused:
-            names = [name for name in names if not found[name].startswith(b"-")]  # those that are held are not queued
+            names = [name for name in names if not found[name].startswith(b"-")]  # without those that hold nothing
         if source.without and names:
             scores = self._namespace.ask("zmscore", source.without, names)
             names = [name for name, score in zip(names, scores, strict=True) if score is None]
@@ -194,11 +194,11 @@ class JobLister(Part):
         ]
 
     def _list_pauses(self) -> dict[str, QueuePause]:
-        """Return the pauses of queues, by name; "" is everything."""
+        """Return the pauses of queues, by name; the name "" is everything."""
         return {limits.queue: limits.pause for limits in self._limits.list_all() if limits.pause}
 
     def _read(self, jobids: Sequence[str], newest: Newest, pauses: dict[str, QueuePause]) -> Iterator[Job]:
-        """Yield those of `jobids` that exist, as all of them are at one instant."""
+        """Yield those of `jobids` that exist, all as of one instant."""
         keys, names = self._namespace.keys, [encode(jobid) for jobid in jobids]
         hashes = keys.statuses, keys.schedules, keys.queued, keys.running, keys.pauses, keys.history
         asked = *(("hmget", key) for key in hashes), ("zmscore", keys.timeline), ("zmscore", keys.failure_times)
@@ -209,13 +209,13 @@ class JobLister(Part):
             stored = _Stored(*values)
             if jobid in firsts:
                 stored = stored._replace(due=firsts[jobid])
-            # Of a job that was unset since it was found, nothing is left.
+            # A job that was unset since it was found has neither.
             if stored.status is not None or stored.schedule is not None:
                 last = newest[jobid] if jobid in newest else read_newest(jobid, stored.history or b"")
                 yield self._make_job(jobid, stored, last, now, pauses)
 
     def _find_firsts(self, bases: Sequence[str]) -> dict[str, float]:
-        """Return when the first of the jobs of a base is due, by the base, if one is."""
+        """Return by base the earliest due time of its jobs; bases without a due job are missing."""
         if not bases:
             return {}
         keys = self._namespace.keys
@@ -227,13 +227,13 @@ class JobLister(Part):
         names, firsts = [name for _, name in pairs], dict[str, float]()
         options, dues = self._namespace.ask_all(("hmget", keys.options, names), ("zmscore", keys.timeline, names))
         for (base, _), own, due in zip(pairs, options, dues, strict=True):
-            # A job of that name may be of nobody but its user.
+            # A user may have set a job with this id.
             if due is not None and find_all_of(decode(own))[0] == base:
                 firsts[base] = min(due, firsts.get(base, due))
         return firsts
 
     def _add_data(self, jobs: Sequence[Job]) -> Iterator[Job]:
-        """Yield jobs with their data, which are read in one round trip."""
+        """Yield `jobs` with their data, read in one round trip."""
         pages = split([encode(job.jobid) for job in jobs], DATA_PAGE)
         found = self._namespace.ask_all(*(("hmget", self._namespace.keys.data, page) for page in pages), at_once=False)
         for job, text in zip(jobs, chain.from_iterable(found), strict=True):
@@ -265,7 +265,7 @@ class JobLister(Part):
 
 
 class _Stored(NamedTuple):
-    """What the keys have of a job, in the order in which they are read."""
+    """The stored values of a job, in the order in which they are read."""
 
     status: bytes | None
     schedule: bytes | None
@@ -280,7 +280,7 @@ class _Stored(NamedTuple):
 def fill(
     steps: Iterable[Step], read: Callable[[list[str]], list[Job]], search: JobSearch, rows: int, most: int, until: float
 ) -> tuple[list[Job], Step | None]:
-    """Return the jobs of a page, and the step at which it ends; None if no step is left. See `JobLister.read_page`."""
+    """Return the jobs of a page, and its last step; None if nothing is left after it. See `JobLister.read_page`."""
     found, scanned = list[Job](), 0
     for step in steps:
         found += filter(search.fits, read(step.names))
@@ -291,7 +291,7 @@ def fill(
 
 
 def add_last_runs(jobs: list[Job], newest: Newest | None, read_newest: Callable[[Sequence[str]], Newest]) -> list[Job]:
-    """Return jobs with those of their last runs that are not archived yet; those of `newest` have them."""
+    """Return jobs with their last runs in the journal. If `newest` is given, the jobs have these already."""
     known = read_newest([job.jobid for job in jobs]) if jobs and newest is None else {}
     told = {jobid: (run.started, run.outcome) if run else (None, None) for jobid, run in known.items()}
     lasts = (told.get(job.jobid, (job.last_started, job.last_outcome)) for job in jobs)

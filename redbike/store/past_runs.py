@@ -1,4 +1,4 @@
-"""Pages of ended runs and of failures: each takes a limited amount of work, however many are kept."""
+"""Pages of ended runs and of failures. A page takes a limited amount of work, no matter how many are kept."""
 
 import heapq
 import time
@@ -20,27 +20,27 @@ from redbike.store.namespace import Entry, Namespace, Ranks, split
 from redbike.store.records import decode
 from redbike.text.parsing import load_object
 
-ROWS = 100  # runs from which on a page is full
-NEWEST, NEWEST_BYTES = 300, 64_000  # entries of the journal, and their size, that are read for the newest runs of all
-MOST, MOST_BYTES = 1000, 128_000  # entries, and their size, up to which all of them are read if few jobs have runs
-PAGE_TIMEOUT = 0.04  # seconds after which a page looks at no further histories
+ROWS = 100  # a page with so many runs is full
+NEWEST, NEWEST_BYTES = 300, 64_000  # entries of the journal, and bytes, that are read for the newest runs of all jobs
+MOST, MOST_BYTES = 1000, 128_000  # up to so many entries, and bytes, the whole journal is read if few jobs have runs
+PAGE_TIMEOUT = 0.04  # seconds after which a page reads no further histories
 PAGE = 100  # histories, or failures, in one request
-MOST_FAILED = 10_000  # newest failures, and oldest ones, of whose jobs is asked which are dead
-TOGETHER = 1000  # of these in one request
+MOST_FAILED = 10_000  # so many of the newest failures, and of the oldest, are searched for dead jobs
+TOGETHER = 1000  # jobs in one request of that search
 
 
 @dataclass(frozen=True, slots=True)
 class RunSearch:
-    """Which runs are looked for."""
+    """A search for runs."""
 
     failed: bool = False
     since: float | None = None  # epoch seconds
-    before: tuple[float, str] | None = None  # when a run began, and its job: only those that stand behind it
+    before: tuple[float, str] | None = None  # the start of a run, and its job id: only runs older than this one
     pattern: str | None = None  # of ids, for the server
-    matches: Callable[[str], bool] = field(default=lambda jobid: True)  # tells the same of an id
+    matches: Callable[[str], bool] = field(default=lambda jobid: True)  # does the same for an id in Python
 
     def fits(self, run: PastRun) -> bool:
-        """Tell whether `run` is one of them."""
+        """Tell whether `run` fits."""
         return (
             (run.has_failed or not self.failed)
             and (self.since is None or run.started >= self.since)
@@ -53,15 +53,15 @@ class RunPage(NamedTuple):
     """A page of runs, the newest first."""
 
     runs: list[PastRun]
-    is_complete: bool  # these are the newest of all that are kept
-    is_more: bool  # of those that were looked at, there are older ones
-    looked_at: int = 0  # jobs with runs
-    total: int = 0
+    is_complete: bool  # whether these are the newest of all kept runs
+    is_more: bool  # whether there are older runs among those read
+    looked_at: int = 0  # how many jobs with runs were read
+    total: int = 0  # how many jobs have archived runs
     following: Cursor | None = None  # where the next jobs are
 
 
 class Failure(NamedTuple):
-    """The last failure of a job that has not succeeded since. What is damaged of it is missing."""
+    """The last failure of a job that has not succeeded since. Damaged parts of it are missing."""
 
     jobid: str
     failed: float  # epoch seconds
@@ -76,15 +76,15 @@ class FailurePage:
     """Failures, the newest first."""
 
     failures: list[Failure] = field(default_factory=list)
-    total: int = 0  # that are kept
+    total: int = 0  # how many are kept
     following: Entry | None = None  # where the next ones begin
 
 
 class Dead(NamedTuple):
-    """Jobs that have failed for good though their schedules would go on; the one that failed last is the first."""
+    """Jobs that have failed for good although their schedules would go on; the last to fail comes first."""
 
-    times: dict[str, float]  # when each has failed, by its id; epoch seconds
-    failures: list[Failure]  # of the first ones
+    times: dict[str, float]  # by job id: when it failed, in epoch seconds
+    failures: list[Failure]  # of the first jobs
 
 
 class PastRuns:
@@ -95,10 +95,10 @@ class PastRuns:
         self._journal = Journal(namespace)
 
     def read_runs(self, search: RunSearch, jobids: Sequence[str] | None = None, rows: int = ROWS) -> RunPage:
-        """Return the newest runs: of few `jobids`, or of all.
+        """Return a page of the newest runs: of few `jobids`, or of all jobs.
 
-        If very many jobs have runs, or very many runs have just ended, it returns those that ended last, and
-        `read_runs_of_many` has the others as soon as they are archived.
+        If very many jobs have runs, or very many runs have just ended, the page has only runs that ended last;
+        `read_runs_of_many` returns the others as soon as they are archived.
         """
         if jobids is None and (self._journal.count_jobs() > FEW or self._has_many()):
             found = filter(search.fits, self._list_newest())
@@ -111,7 +111,7 @@ class PastRuns:
     def read_runs_of_many(
         self, search: RunSearch, cursor: Cursor, rows: int = ROWS, patience: float = PAGE_TIMEOUT
     ) -> RunPage:
-        """Return the runs of some of many jobs, from `cursor` on, in the order in which the server has the jobs."""
+        """Return a page: the archived runs of some of many jobs, from `cursor` on, in the server's order of jobs."""
         scan, until, total = cursor.scan, time.monotonic() + patience, self._journal.count_jobs()
         found, count = list[PastRun](), PAGE // 10
         while len(found) < rows:
@@ -127,7 +127,7 @@ class PastRuns:
         return RunPage(sorted(found, key=_order, reverse=True), False, False, looked_at, total, following)
 
     def read_failures(self, last: Entry | None, rows: int, patience: float = PAGE_TIMEOUT) -> FailurePage:
-        """Return the newest failures that are kept, before `last`; fewer than `rows` if they take too long to read."""
+        """Return the newest kept failures older than `last`; fewer than `rows` if reading takes `patience` seconds."""
         ranks, until = Ranks(self._namespace, self._namespace.keys.failure_times), time.monotonic() + patience
         found = FailurePage(total=ranks.count())
         for _, page in ranks.list_before(last, min(rows, PAGE)):
@@ -140,9 +140,9 @@ class PastRuns:
     def list_failures(
         self, matches: Callable[[str], bool] = lambda jobid: True, tags: Set[str] = frozenset()
     ) -> Iterator[dict[str, Any]]:
-        """Yield the failures that are kept, oldest first, each with what people say of its job.
+        """Yield the kept failures, the oldest first, each with the labels of its job.
 
-        Only of jobs whose id `matches`, and that have one of `tags`, if any is given.
+        Only jobs count whose id `matches`, and that have one of `tags`, if any is given.
         """
         keys = self._namespace.keys
         names = [name for name in self._namespace.ask("zrange", keys.failure_times, 0, -1) if matches(decode(name))]
@@ -153,14 +153,14 @@ class PastRuns:
                     yield found | list_labels(decode(record))
 
     def list_failures_between(self, since: float, until: float, most: int) -> list[dict[str, Any]]:
-        """Return the last failures of jobs that failed from `since` to `until`, the oldest first; `most` at most."""
+        """Return the last failures of jobs from `since` to `until` (epoch seconds): the oldest `most`, in order."""
         key, scores = self._namespace.keys.failure_times, {"byscore": True, "offset": 0, "num": most}
         return self._list_readable(self._namespace.ask("zrange", key, since, until, **scores))
 
     def find_dead(self, rows: int) -> Dead:
-        """Return the jobs that are dead, of the newest and the oldest failures, and the failures of `rows`.
+        """Return the dead jobs among the newest and the oldest failures, with the failures of the first `rows`.
 
-        The failure of a dead job is kept however many newer ones there are: it is one of the oldest then.
+        The failure of a dead job is kept, no matter how many newer failures there are: so it may be among the oldest.
         """
         key = self._namespace.keys.failure_times
         failed = self._namespace.ask("zrange", key, -MOST_FAILED, -1, withscores=True)[::-1]
@@ -171,7 +171,7 @@ class PastRuns:
         return Dead({decode(name): score for score, name in dead}, self._fetch_failures(dead[:rows]))
 
     def _keep_dead(self, names: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield those of some jobs that have failed for good though their schedules would go on."""
+        """Yield those of `names` that have failed for good although their schedules would go on."""
         hashes = self._namespace.keys.statuses, self._namespace.keys.schedules
         statuses, schedules = self._namespace.ask_all(*(("hmget", key, names) for key in hashes))
         for name, status, text in zip(names, statuses, schedules, strict=True):
@@ -184,9 +184,9 @@ class PastRuns:
         return len(entries) > MOST or sum(map(len, entries)) > MOST_BYTES
 
     def _list_newest(self) -> Iterable[PastRun]:
-        """Return the runs in the newest entries of the journal."""
+        """Yield the runs in the newest entries of the journal."""
         entries = self._read_last(NEWEST)
-        # Each may have very many runs.
+        # An entry may have very many runs.
         sizes = accumulate(map(len, reversed(entries)))
         number = sum(size <= NEWEST_BYTES for size in sizes) or 1
         for jobid, own in collect(entries[-number:]).items():
@@ -210,7 +210,7 @@ class PastRuns:
 
 
 def read_failure(jobid: str, failed: float, kept: "dict[str, Any] | None") -> Failure:
-    """Return a failure as it is kept; of a damaged one, what can be read."""
+    """Return a stored failure; of a damaged one, what can be read."""
     texts = {name: kept.get(name) if kept else "" for name in ("error", "traceback", "output")}
     error, trace, output = (text if isinstance(text, str) else "" for text in texts.values())
     attempt = kept.get("attempt") if kept else None

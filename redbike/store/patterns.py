@@ -1,6 +1,6 @@
-"""The jobs that an operator names: by their ids, or by patterns.
+"""The jobs that an operator names, by ids or patterns.
 
-The server matches the ids that it has. `compile_patterns` matches all others, in the same way.
+The server matches stored ids. `compile_patterns` matches other ids in the same way.
 """
 
 import re
@@ -18,9 +18,9 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _DANGLING = re.compile(r"(?:[^\\]|\\.)*\\", re.DOTALL)
 _CLOSED = re.compile(r"(?:[^\\\[]|\\.|\[(?:[^\\\]]|\\.)+\])*", re.DOTALL)
 _WILD = re.compile(r"[*?\[\\]")
-_SETS = {"*": "[*]", "?": "[?]", "[": "[[]", "\\": r"[\\]"}  # what `escape` puts in place of each
-_SET = re.compile(r"\[([*?\[]|\\\\)\]")  # one of them
-LONG = 100  # characters, of which a pattern for both cases would have four times as many
+_SETS = {"*": "[*]", "?": "[?]", "[": "[[]", "\\": r"[\\]"}  # with what `escape` replaces each
+_SET = re.compile(r"\[([*?\[]|\\\\)\]")  # one of these sets
+LONG = 100  # characters: a longer text is matched in its own case alone, as a pattern for both has four times as many
 _ANY = frozenset(range(256))
 _Token = frozenset[int] | None  # the bytes that fit, or None for any number of any bytes
 
@@ -28,8 +28,8 @@ _Token = frozenset[int] | None  # the bytes that fit, or None for any number of 
 class Steered(NamedTuple):
     """A job that an operator has named, and what happened to it, in one word."""
 
-    jobid: str  #: of the job
-    word: str  #: such as ``queued``; each method says which there are
+    jobid: str  #: the id of the job
+    word: str  #: such as ``queued``; each method lists its words
 
 
 def is_pattern(text: str) -> bool:
@@ -40,14 +40,14 @@ def is_pattern(text: str) -> bool:
 def escape(text: str) -> str:
     r"""Return the pattern that matches the id `text` and no other: ``escape("a*b")`` is ``a[*]b``.
 
-    ``*``, ``?``, ``[`` and ``\`` become sets of one character. A text without them stays as it is. Also a part of an id
-    can be escaped: ``escape(f"remind:{user}/") + "*"`` matches all ids that begin with this text.
+    ``*``, ``?``, ``[`` and ``\`` become sets of one character. A text without them stays as it is. You can also escape
+    a part of an id: ``escape(f"remind:{user}/") + "*"`` matches all ids that begin with this text.
     """
     return _WILD.sub(lambda found: _SETS[found[0]], text)
 
 
 def _unescape(text: str) -> str | None:
-    """Return the id of which `escape` makes this pattern, None if there is none."""
+    """Return the id that `escape` turns into this pattern; None if there is none."""
     jobid = _SET.sub(lambda found: found[1][-1], text)
     return jobid if escape(jobid) == text else None
 
@@ -55,7 +55,7 @@ def _unescape(text: str) -> str | None:
 def check_pattern(text: str) -> str:
     """Return `text` if it can be the id of a job, or a pattern of ids. Raise `BadJobId`.
 
-    A set that `escape` makes counts as one byte, so that the longest id can be escaped.
+    A set of one character, as `escape` makes it, counts as one byte: so the longest id can be escaped.
     """
     sets = _SET.findall(text) if isinstance(text, str) and is_pattern(text) else []
     check_known_jobid(text, spare=sum(1 + len(each) for each in sets))
@@ -67,15 +67,15 @@ def check_pattern(text: str) -> str:
 
 
 def make_search(text: str) -> str:
-    """Return a pattern for what somebody looks for: the text itself, or one of ids that have it in them.
+    """Return a pattern for a search: `text` if it is a pattern, else a pattern of all ids that contain it.
 
-    That takes letters of ASCII in either case, unless the text is very long.
+    This one ignores the case of ASCII letters, unless the text is very long. Raise `BadJobId`.
     """
     return text if is_pattern(check_pattern(text)) else find_within(text)
 
 
 def find_within(text: str) -> str:
-    """Return the pattern of ids that have this text in them, as `make_search` does."""
+    """Return the pattern of all ids that contain `text`, as `make_search` does."""
     return f"*{''.join(map(_take_both_cases, text)) if len(text) <= LONG else escape(text)}*"
 
 
@@ -93,11 +93,11 @@ def expand(
 ) -> Iterator[str]:
     """Yield the jobs that `texts` name, each once: an id names its job, a pattern all jobs whose id matches.
 
-    With `tags`, only those that have one of them; all of these, if there are no texts.
+    With `tags`, yield only jobs with one of them; without texts, all jobs with one of them.
 
-    Jobs are those that have a schedule, and those that are `also_bad`: their only schedule was refused. Raise
-    `BadJobId` for an invalid text, before anything else, and `NoSuchJob` for an id or a pattern that names no job, as
-    soon as its turn comes. With `may_miss`, pass over that one; with `may_match_none`, only over a pattern.
+    Jobs are those with a schedule. With `also_bad`, jobs whose only schedule was refused count, too. Raise `BadJobId`
+    for an invalid text, before anything else. Raise `NoSuchJob` for an id or a pattern that names no job, when its turn
+    comes. With `may_miss`, skip both instead; with `may_match_none`, skip only patterns.
     """
     texts = [check_pattern(text) for text in texts] or (["*"] if tags else [])
     seen: set[str] = set()
@@ -128,7 +128,7 @@ def _explain_lack(text: str, tags: Set[str]) -> str:
 
 
 def _find(catalog: Catalog, text: str, also_bad: bool) -> Iterator[str]:
-    # An id that has backslashes of its own comes first; else each of them takes the next character literally.
+    # First an id that contains the backslashes itself; else each backslash makes the next character literal.
     jobids = (_unescape(text) or "",) if is_pattern(text) else (text, _ESCAPED.sub(r"\1", text))
     for jobid in dict.fromkeys(jobids):
         if catalog.has_job(jobid, also_bad):
@@ -137,7 +137,7 @@ def _find(catalog: Catalog, text: str, also_bad: bool) -> Iterator[str]:
 
 
 def compile_patterns(texts: Sequence[str]) -> Callable[[str], bool]:
-    """Return what tells whether an id is one of `texts`, or fits one of them that is a pattern. None stands for all."""
+    """Return a function that tells whether an id is one of `texts`, or matches a pattern among them; all if empty."""
     ids = {text for text in texts if not is_pattern(text)}
     patterns = [_parse(encode(text)) for text in texts if is_pattern(text)]
     if not texts:
@@ -166,7 +166,7 @@ def _parse(pattern: bytes) -> list[_Token]:
 
 
 def _parse_set(pattern: bytes, at: int) -> tuple[frozenset[int], int]:
-    """Return the bytes of a set that begins at `at`, and the place of its end."""
+    """Return the bytes of a set that begins at `at`, and the offset of its end."""
     is_negated = pattern[at : at + 1] == b"^"
     at += is_negated
     found: set[int] = set()
@@ -185,14 +185,14 @@ def _parse_set(pattern: bytes, at: int) -> tuple[frozenset[int], int]:
 
 
 def _sign(byte: int) -> int:
-    """Return a byte as the server compares it: there, as in C, a character may be negative."""
+    """Return a byte as the server compares it: a ``char`` of C, which may be negative."""
     return byte - 256 if byte > 127 else byte
 
 
 def _fits(tokens: Sequence[_Token], text: bytes) -> bool:
-    """Match in steps whose number is at most that of the tokens times that of the bytes, whatever the pattern is."""
+    """Tell whether `text` matches. The steps are at most the tokens times the bytes, for any pattern."""
     token = at = 0
-    star, resume = -1, 0  # the last star that was met, and where what follows it is tried next
+    star, resume = -1, 0  # the last star so far, and the offset at which the tokens after it are tried next
     while at < len(text):
         if token < len(tokens) and tokens[token] is None:
             star, resume = token, at

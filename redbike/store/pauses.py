@@ -1,4 +1,4 @@
-"""The transitions of pauses: a job is paused, and what waits of it is held until it is resumed."""
+"""The transitions of pauses: a job is paused, and its waiting occurrence is held until the job is resumed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,18 +12,18 @@ from redbike.store.namespace import STEP, Part, number_queues, split
 from redbike.store.records import RetryState, decode, format_time, make_note
 from redbike.store.scripts import Call
 
-JOB_TIMER = "job:"  # what the timer of the pause of a job begins with
+JOB_TIMER = "job:"  # the timer of a job's pause begins with it
 
 
 @dataclass(slots=True)
 class Resumption:
-    """Where a paused job goes on; see ``lua/resume.lua``."""
+    """The next state of a paused job that is resumed; see ``lua/resume.lua``."""
 
-    due: float | None = None  # of what is held; None if nothing is
+    due: float | None = None  # when the held occurrence is due now; None if none is held
     occurrence: float | None = None  # its own due time, if it is tried again at `due`
-    spent: bool = False  # the schedule has nothing left; a one-off ends
-    retry_state: str = ""  # the record of a `RetryState`; "" leaves what there is
-    skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences that are passed over
+    spent: bool = False  # whether the schedule has nothing left: a one-off ends
+    retry_state: str = ""  # the record of a `RetryState`; "" leaves the stored one
+    skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences that are skipped, by reason
 
 
 class Pauses(Part):
@@ -36,8 +36,8 @@ class Pauses(Part):
         """Pause jobs, none of them twice, `STEP` in each step; return a word of ``lua/pause.lua`` for each.
 
         The pauses end by themselves at `until`, if that is not None. They began at `since`, or now. `by` and `reason`
-        are for people. `of_base`: it is the pause of their base; `every`: it is that of a blackout of these times;
-        `own_end`: a blackout has lengthened it, and this is its own end.
+        are for people. With `of_base`, it is the pause of their base. `every` is the schedule of the blackout that
+        pauses them. `own_end` is the pause's own end, if a blackout has lengthened it.
         """
         given: dict[str, Any] = {"note": make_note(by, reason, every, of_base, own_end)}
         given["detail"] = describe_pause(until, reason)
@@ -49,7 +49,7 @@ class Pauses(Part):
         homes: dict[str, str] = {}
         left = list(jobids)
         while left:
-            # One that waits elsewhere than this worker class says is paused there.
+            # A job that waits in the queue of another worker class: declare that queue instead.
             calls = [self._pack_pause(page, homes, given) for page in split(left, STEP)]
             replies = self._namespace.scripts.run_all(calls)
             said = [decode(word) for reply in replies for word in reply[1:]]
@@ -65,7 +65,7 @@ class Pauses(Part):
         return self._namespace.pack("pause", queues, jobs=jobids, **given)
 
     def resume(self, resumed: Sequence[tuple[JobState, Resumption]]) -> list[str]:
-        """Resume jobs, each in a step of its own; return a word of ``lua/resume.lua`` for each."""
+        """Resume jobs, each in its own step; return a word of ``lua/resume.lua`` for each."""
         replies = self._namespace.scripts.run_all(self._pack_resume(*each) for each in resumed)
         return [decode(reply[1]) if reply[0] == "ok" else str(reply[0]) for reply in replies]
 
@@ -85,7 +85,7 @@ class Pauses(Part):
         return self._namespace.pack("resume", [home] if home else [], job=state.jobid, **given)
 
     def _find_expiry(self, state: JobState, resumption: Resumption) -> str:
-        """Return when what is held expires, if it is enqueued; "" for never."""
+        """Return when the held occurrence expires if it is enqueued, as records have times; "" for never."""
         expires, due = self._namespace.find_expires(state.options), resumption.occurrence or resumption.due
         kept = RetryState.parse(resumption.retry_state or state.retry_state)
         if not expires or due is None or kept.has_begun:

@@ -17,14 +17,14 @@ def is_shard(prefix: str) -> bool:
 
 
 def list_keys(keys: Keys, queues: Iterable[str]) -> Iterator[str]:
-    """Yield the keys of a prefix that has these queues, but for those in flight."""
+    """Yield all keys of a prefix with these queues, except in-flight keys."""
     yield from keys.list_fixed()
     for name in queues:
         yield from keys.of_queue(name)
 
 
 def read_queues(client: "redis.Redis", prefix: str) -> set[str] | None:
-    """Return the queues that were ever used; None if the key is of another program, or nobody here may see it."""
+    """Return the queues that were ever used; None if the key is another program's, or this user may not read it."""
     try:
         return set(map(decode, client.smembers(Keys(prefix).queues)))
     except redis.ResponseError as error:
@@ -34,14 +34,14 @@ def read_queues(client: "redis.Redis", prefix: str) -> set[str] | None:
 
 
 def list_prefixes(client: "redis.Redis", found: Iterable[str]) -> list[str]:
-    """Return the prefixes that have jobs or workers, as these keys tell."""
-    # A key of a queue with such a name has another type.
+    """Return the prefixes that have jobs or workers, by their keys among `found`."""
+    # The key of a queue may have such a name, but another type.
     marks = [key for key in found if key.endswith(MARKS) and decode(client.type(key)) == "hash"]
     return sorted({mark.rpartition("-")[0] for mark in marks})
 
 
 def list_inflight(client: "redis.Redis", keys: Keys, found: Iterable[str]) -> list[str]:
-    """Return which of these keys are in-flight keys. All those of app-inflight begin as the ones of app do."""
+    """Return those of the keys that are in-flight keys. All keys of a prefix app-inflight look like those of app."""
     flying = [key for key in found if key.startswith(keys.inflight_base)]
     for other in map(Keys, list_prefixes(client, flying)):
         its = set(list_keys(other, read_queues(client, other.prefix) or ()))

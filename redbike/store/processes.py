@@ -1,6 +1,6 @@
-"""Dispatchers and workers: the record that each registers, what that says at an instant, and who takes a job.
+"""Dispatchers and workers: the record that each registers, its meaning at an instant, and which workers take a job.
 
-The workers that are alive say which queues they work, and some of them which jobs they can do.
+The records of workers have the queues that they work, and some also have the jobs that they can run.
 """
 
 import json
@@ -19,16 +19,16 @@ from redbike.store.records import MOMENT
 from redbike.store.shell import QUEUE, TAKER, get_taker, is_of_shell, say_need
 from redbike.text.parsing import is_whole_number, load_object
 
-LOST = 15.0  # seconds after which one that was not seen counts as lost: it may be missed twice
+LOST = 15.0  # seconds after which a process that was not seen counts as lost: two sightings may be missed
 MOST_JOBS = 1000  # jobs that are listed of one process
 
-REREAD = 1.0  # seconds after which the workers are asked for again, because of a job that nobody seems to take
-KNOWN = 10.0  # seconds for which a worker is believed to be there
-TOLD = 60.0  # seconds in which `MOST` different reasons are told
+REREAD = 1.0  # seconds after which the workers are read again, if no worker seems to take a job
+KNOWN = 10.0  # seconds for which the workers that were read are used
+TOLD = 60.0  # seconds in which `MOST` different reasons are reported
 MOST = 10
 
-CUT = "…"  # what the last one of `queues` begins with if there are others
-ZONES = "tzdata"  # the name among its settings of the release of the IANA database that it uses
+CUT = "…"  # the last one of `queues` begins with it if there are more queues
+ZONES = "tzdata"  # the name, among its settings, of the IANA database release that it uses
 CHECKSUMS = re.compile("(?:[0-9a-f]{8})*")
 PROCESS = re.compile(rf"({MOMENT}) (\{{.*\}})", re.ASCII | re.DOTALL)
 
@@ -46,19 +46,19 @@ class ProcessRecord:
     concurrency: int | None = None  # jobs that a worker runs at once; a dispatcher has none
     is_stopping: bool = False  # it takes nothing new, and ends after its current jobs
     takes: frozenset[str] | None = None  # ids of its functions or names of its commands; None: it may take any job
-    lacks: tuple[tuple[str, str], ...] = ()  # (job id, queue) for which no worker has a command, as it has found out
-    # Those that all should share, where they are not the defaults; None: unknown.
+    lacks: tuple[tuple[str, str], ...] = ()  # (job id, queue) for which it has found no worker with the command
+    # Its values of settings that all should share, without default values; None: unknown.
     settings: tuple[tuple[str, str], ...] | None = None
     stuck: tuple[str, ...] = ()  # jobs whose functions hold a slot after their deadlines
-    lines: tuple[tuple[str, str], ...] = ()  # (name, what may be told of it) of its commands
-    for_host: bool = False  # it takes the jobs of its queues that are for its host
-    # Of those queues that a long list does not name; None: there are none, or they are too many.
+    lines: tuple[tuple[str, str], ...] = ()  # (name, command line without secrets) of its commands
+    for_host: bool = False  # whether it takes the jobs of its queues that are for its host
+    # Of the queues that a long list does not name; None: there are none, or they are too many.
     checksums: frozenset[str] | None = None
     unplaced: tuple[tuple[str, str], ...] = ()  # (job id, why) of due jobs for which a dispatcher can name no queue
 
     @classmethod
     def parse(cls, record: str) -> "ProcessRecord | None":
-        """Read a record; None for one that is damaged, and for none."""
+        """Read a record; None for a damaged or empty one."""
         found = PROCESS.fullmatch(record)
         entry = load_object(found[2]) if found else None
         if found is None or entry is None:
@@ -99,7 +99,7 @@ class ProcessRecord:
         )
 
     def format_entry(self) -> str:
-        """Write the record but for its time, which the script adds."""
+        """Return the record without its time, which the script adds."""
         entry: dict[str, Any] = {name: getattr(self, name) for name in ("kind", "host", "pid", "queues", "version")}
         others = {
             "concurrency": self.concurrency,
@@ -117,7 +117,7 @@ class ProcessRecord:
         return json.dumps(entry, ensure_ascii=False)
 
     def format_id(self, owner: str) -> str:
-        """Return the name of the process that people see."""
+        """Return the id of the process as people see it."""
         return f"{self.host}:{self.pid}:{owner}"
 
 
@@ -133,9 +133,9 @@ def _is_list(found: object) -> bool:
 class Process:
     """A dispatcher or a worker process. Times are epoch seconds by Redis' clock.
 
-    It is ``stopping`` if it takes no job any more, and ends after its current ones. It is ``lost`` if it was not seen
-    for `LOST` seconds, and was not stopped in order. A long list of queues ends in
-    ``…+N`` for the other ones. Of the current jobs there are `MOST_JOBS` at most.
+    It is ``stopping`` if it takes no more jobs, and ends after its current ones. It is ``lost`` if it was not seen for
+    `LOST` seconds, and has not ended in order. A long list of queues ends in ``…+N``: N queues are not listed. `jobs`
+    are its current jobs, `MOST_JOBS` at most.
     """
 
     id: str
@@ -153,10 +153,10 @@ class Process:
     takes: frozenset[str] | None = None
     #: (job id, queue) of jobs that it left, as no worker of the queue seems to have their command
     lacks: tuple[tuple[str, str], ...] = ()
-    #: the settings by which it places jobs, where they are not the defaults; None if it tells none
+    #: its values of settings that all processes should share, without default values; None if unknown
     settings: tuple[tuple[str, str], ...] | None = None
     stuck: tuple[str, ...] = ()  #: jobs whose functions go on after their deadlines, and hold a slot
-    #: (name, command line) of its first commands, without what could be secret
+    #: (name, command line) of its first commands, without possible secrets
     lines: tuple[tuple[str, str], ...] = ()
     for_host: bool = False  #: whether it takes the jobs of its queues that are for its host
     #: CRC-32, in hexadecimal, of the queues that a long list does not name; None if there are none, or too many
@@ -166,7 +166,7 @@ class Process:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether half of its slots are held by functions that go on after their deadlines."""
+        """Whether at least half of its slots are held by functions that go on after their deadlines."""
         return 2 * len(self.stuck) >= (self.concurrency or 1)
 
     @property
@@ -175,22 +175,22 @@ class Process:
         return len(self.jobs) >= (self.concurrency or 1)
 
     def works(self, queue: str) -> bool:
-        """Tell whether it works a queue, or may do so."""
+        """Tell whether it works a queue, or may work it."""
         return may_work(self, queue)
 
     def surely_works(self, queue: str) -> bool:
-        """Tell whether it works a queue, and is known to."""
+        """Tell whether it works a queue for certain."""
         return find_worked(self, queue) is True
 
     def has_for(self, jobid: str) -> bool:
-        """Tell whether it has a function or command for a job, or may have."""
+        """Tell whether it has, or may have, a function or command for a job."""
         if self.takes is None:
             return not is_of_shell(jobid)
         return TAKER in self.takes if is_of_shell(jobid) else find_function(jobid, self.takes) is not None
 
 
 def make_process(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequence[str]) -> Process:
-    """Return what a record says at the instant `now` of a process that was seen at another one."""
+    """Return the state at the instant `now` of a process with this record that was last seen at `seen`."""
     told: dict[str, Any] = {
         each.name: getattr(record, each.name) for each in fields(record) if each.name != "is_stopping"
     }
@@ -200,14 +200,14 @@ def make_process(owner: str, record: ProcessRecord, seen: float, now: float, job
 
 
 def list_worked(process: Process | ProcessRecord) -> tuple[str, ...]:
-    """Return the queues that a worker names, with those for the jobs of its host."""
+    """Return the queues that a worker names, and those for the jobs of its host."""
     queues, host = process.queues, process.host
     own = (name_host_queue(each, host) for each in queues if has_host_queue(each, host)) if process.for_host else ()
     return (*queues, *own)
 
 
 def find_worked(process: Process | ProcessRecord, queue: str) -> bool | None:
-    """Tell whether a worker works a queue; None if nobody can know, as it has too many."""
+    """Tell whether a worker works a queue; None if its record does not list all of its queues."""
     base = queue.removesuffix(name_host_queue("", process.host)) if process.for_host else queue
     names = [queue, base] if base != queue and has_host_queue(base, process.host) else [queue]
     if any(name in process.queues for name in names):
@@ -218,17 +218,17 @@ def find_worked(process: Process | ProcessRecord, queue: str) -> bool | None:
 
 
 def may_work(process: Process | ProcessRecord, queue: str) -> bool:
-    """Tell whether a worker works a queue, or may do so."""
+    """Tell whether a worker works a queue, or may work it."""
     return find_worked(process, queue) is not False
 
 
 def compute_checksum(queue: str) -> str:
-    """Return what a worker that works very many queues says of one that it does not name."""
+    """Return the CRC-32, in hexadecimal, that the record of a worker has for a queue that it does not name."""
     return f"{crc32(queue.encode(errors='surrogatepass')):08x}"
 
 
 class CommandLines:
-    """What `processes` tell of the command lines of jobs; those that are alive come first, then the newest."""
+    """The command lines of jobs, from the records of `processes`: of those alive first, then of the newest."""
 
     def __init__(self, processes: Iterable[Process]) -> None:
         ranked = sorted(processes, key=lambda each: (each.state == "alive", each.since))
@@ -236,22 +236,22 @@ class CommandLines:
         self._lines = {(queue, name): line for queue, lines in known for name, line in lines.items()}
 
     def find(self, jobid: str, queue: str) -> str:
-        """Return the command line of a job; "" if no worker of its queue tells it."""
+        """Return the command line of a job; "" if no worker of its queue has it in its record."""
         return self._lines.get((queue, get_taker(jobid)), "")
 
 
 class Takers:
-    """Tells of jobs that are set, and that nobody takes. `read` gives what is known of the workers that are alive."""
+    """Finds jobs that no worker takes when they are set. `read` returns the records of the workers that are alive."""
 
     def __init__(self, read: Callable[[], Iterable[ProcessRecord]]) -> None:
         self._read = read
         self._workers: list[ProcessRecord] = []
-        self._workers_of: dict[str, list[ProcessRecord]] = {}  # that work a queue, or may do so
+        self._workers_of: dict[str, list[ProcessRecord]] = {}  # by queue: those that work it, or may
         self._read_at = self._told_at = float("-inf")
         self._told: set[str] = set()
 
     def explain(self, jobs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-        """Yield ids of `jobs`, given with their queues, and why no worker takes them. Without a worker, yield none."""
+        """Yield each of `jobs` (id, queue) that no worker takes, as (id, reason). Without a worker, yield none."""
         for jobid, queue in jobs:
             self._update_if_old(jobid, queue)
             if not self._workers:
@@ -264,7 +264,7 @@ class Takers:
                 yield jobid, why
 
     def has_taker(self, jobid: str, queue: str) -> bool:
-        """Tell whether a worker takes a job of this queue, as far as anybody knows; without a worker, none does."""
+        """Tell whether a worker takes a job of this queue, as far as known; False without any worker."""
         self._update_if_old(jobid, queue)
         return bool(self._workers) and not self._find_reason(jobid, queue)
 
@@ -277,9 +277,9 @@ class Takers:
     def _update(self) -> None:
         self._workers_of = {}
         try:
-            self._workers = sorted(self._read(), key=lambda each: each.takes is not None)  # first who takes any job
+            self._workers = sorted(self._read(), key=lambda each: each.takes is not None)  # first those for any job
         except RedbikeError:
-            self._workers = []  # it is only advice: what has set the job tells of the server
+            self._workers = []  # this is only advice: the call that set the job reports errors of the server
 
     def _list_workers(self, queue: str) -> list[ProcessRecord]:
         if queue not in self._workers_of:
@@ -287,7 +287,7 @@ class Takers:
         return self._workers_of[queue]
 
     def _find_reason(self, jobid: str, queue: str) -> str:
-        """Return why no worker takes the job; "" if one does, or if nobody can know."""
+        """Return why no worker takes the job; "" if one does, or if that is unknown."""
         if not self._workers:
             return ""
         if is_of_shell(jobid):

@@ -1,4 +1,4 @@
-"""What can be asked of the state in Redis. Nothing here changes anything."""
+"""Reads the state of jobs and tags in Redis. It changes nothing."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,69 +17,69 @@ from redbike.store.scripts import Call, Reply
 
 log = logging.getLogger("redbike")
 
-LOOKED_AT = 1000  # runs in flight
-MOST_SCANNED = 10_000  # jobs that one script looks at, most of which are not asked for
+LOOKED_AT = 1000  # runs in flight that are read to find the oldest
+MOST_SCANNED = 10_000  # jobs that one script reads if the pattern leaves out most of them
 
 
 class PassedJob(NamedTuple):
-    """A job of which occurrences were skipped, so that the last one may be among them."""
+    """A job with skipped occurrences: its last occurrence may be one of them."""
 
     jobid: str
     schedule: str
     options: str  # as they are stored
-    started: float | None  # its last run that is archived
+    started: float | None  # when its last archived run started, in epoch seconds
 
 
 class Triage(NamedTuple):
-    """What is known at a glance of a part of many jobs."""
+    """The result of a quick check of a part of many jobs."""
 
-    number: int
-    bad: list[str]  # those that are not well, by what is archived
-    passed: list[PassedJob]  # those of the others of which occurrences were skipped
+    number: int  # of jobs
+    bad: list[str]  # jobs that are not well, judged by archived runs
+    passed: list[PassedJob]  # other jobs with skipped occurrences
 
 
 class Refusal(NamedTuple):
-    """Why the server refuses changes, as one hears of them. If its memory is full, it refuses only what needs room."""
+    """Why the server refuses changes, in words. If its memory is full, it refuses only changes that need memory."""
 
     text: str
     is_full: bool
 
 
 class InFlight(NamedTuple):
-    """A run in flight, and how far it says it is."""
+    """A run in flight, and its reported progress."""
 
     jobid: str
     run: RunRecord
     progress: Progress | None
-    history: bytes  # the runs of its job that have ended and are archived
+    history: bytes  # the archived runs of its job
 
 
 @dataclass(frozen=True, slots=True)
 class TagState:
-    """All that is kept of one tag, at one instant."""
+    """All that is stored of one tag, at one instant."""
 
     tag: str
     listed: list[str] | None  # the jobs in flight under it; None without such a list
     deadlines: dict[str, float]  # of the runs that have this tag, by job id
     lease: float | None
-    inflight_ms: int  # left to its in-flight key; -1 if that does not expire, -2 if there is none
+    inflight_ms: int  # until its in-flight key expires; -1 if the key does not expire, -2 if there is none
     kind: str  # the type of that key
-    named: list[str]  # the jobs that it has, which were taken under the tag
+    named: list[str]  # the jobs in that key: those that were taken under the tag
     now: float  # Redis' clock then
 
 
 class Questions(Part):
-    """Reads what is kept of jobs and tags."""
+    """Reads the state of jobs and tags."""
 
     def inspect(
         self, jobids: Iterable[str], queues: Mapping[str, Sequence[str]] | None = None,
         tags: Mapping[str, str] | None = None, with_data: bool = False,
     ) -> list[JobState]:  # fmt: skip
-        """Return all that is kept of each of `jobids`, each at one instant, in one round trip.
+        """Return all that is stored of each of `jobids`, each at one instant, in one round trip.
 
-        `queues` names, by job id, those in whose lists it is looked for too: that takes the longer the longer they are.
-        `tags` are those under which jobs may be in flight that have no record of that. Data may be long: they are read
-        only `with_data`.
+        `queues` has, by job id, the queues whose lists are searched for the job: this takes longer for longer lists.
+        `tags` has, by job id, the tag under which a job without a record of a run may be in flight. Data may be long:
+        they are read only `with_data`.
         """
         jobids, lists, tags = list(jobids), queues or {}, tags or {}
         replies = self._namespace.scripts.run_all(
@@ -88,7 +88,7 @@ class Questions(Part):
         return [read_job(jobid, lists.get(jobid, ()), reply) for jobid, reply in zip(jobids, replies, strict=True)]
 
     def list_states(self, jobids: Iterable[str]) -> Iterator[JobState]:
-        """Yield what `inspect` returns, also where the caller does without the jobs of a shard that is missing."""
+        """Yield what `inspect` returns. Of several shards, the caller may do without a missing one."""
         yield from self.inspect(jobids)
 
     def _pack_inspect(self, jobid: str, queues: Sequence[str], tag: str | None, with_data: bool) -> Call:
@@ -98,22 +98,22 @@ class Questions(Part):
         return self._namespace.pack("inspect", queues, **given)
 
     def inspect_tags(self, tags: Mapping[str, Iterable[str]]) -> list[TagState]:
-        """Return what is kept of each of `tags`, each at one instant, in one round trip.
+        """Return what is stored of each of `tags`, each at one instant, in one round trip.
 
-        The values are jobs that may be in flight under a tag, besides those that it lists.
+        The values are jobs that may be in flight under the tag, besides those in its list.
         """
         calls = (self._namespace.pack("inspect_tag", tag=tag, jobs=list(jobids)) for tag, jobids in tags.items())
         replies = self._namespace.scripts.run_all(calls)
         return [_read_tag(tag, reply) for tag, reply in zip(tags, replies, strict=True)]
 
     def list_missing_rights(self, commands: Iterable[str]) -> list[str]:
-        """Return those of `commands`, as rules of an ACL spell them, that the user may not run on the keys."""
-        # The server's clock is not asked for, as that takes a right too.
+        """Return those of `commands`, spelled as in ACL rules, that the user may not run on the keys."""
+        # A given time avoids the command TIME, as this needs a right, too.
         _, *missing = self._namespace.run("missing_rights", now=0.0, commands=list(commands))
         return list(map(decode, missing))
 
     def find_refusal(self) -> Refusal | None:
-        """Return why the server takes no changes, or no new jobs; None if it takes them."""
+        """Return why the server refuses changes, or new jobs; None if it accepts both."""
         try:
             self._namespace.run("probe")
         except Unreachable as error:
@@ -123,7 +123,7 @@ class Questions(Part):
         return None
 
     def read_schedule(self, jobid: str) -> str | None:
-        """Return the schedule of `jobid` as it is stored, or None."""
+        """Return the stored schedule of `jobid`; None if it has none."""
         stored = self._namespace.ask("hget", self._namespace.keys.schedules, jobid)
         return None if stored is None else decode(stored)
 
@@ -135,7 +135,7 @@ class Questions(Part):
         return {jobid: pause for jobid, pause in found.items() if pause}
 
     def list_in_flight(self, most: int) -> tuple[list[InFlight], int]:
-        """Return up to `most` runs in flight, and how many there are: the oldest of `LOOKED_AT` that it looks at."""
+        """Return up to `most` runs in flight, the oldest of about `LOOKED_AT` that it reads, and the number of all."""
         keys = self._namespace.keys
         number, (_, kept) = self._namespace.ask_all(
             ("hlen", keys.running), ("hscan", keys.running, 0, None, LOOKED_AT), at_once=False
@@ -152,24 +152,24 @@ class Questions(Part):
         ], number
 
     def read_schedules(self, jobids: Sequence[str]) -> list[tuple[str | None, str]]:
-        """Return the schedule of each of `jobids` as it is stored, or None, and its options, "" for none."""
+        """Return for each of `jobids` its stored schedule, or None, and its stored options, "" for none."""
         keys = self._namespace.keys
         hashes = keys.schedules, keys.options
         texts, options = self._namespace.ask_all(*(("hmget", key, jobids) for key in hashes), at_once=False)
         return [(None if text is None else decode(text), decode(own)) for text, own in zip(texts, options, strict=True)]
 
     def triage(self, pattern: str, latest: float) -> Iterator[Triage]:
-        """Yield which jobs may not be well, of those that `pattern` matches, a part of them in each round trip.
+        """Yield in parts which of the jobs that `pattern` matches may not be well; a part is one round trip.
 
-        The server looks at them: 100,000 of them, of which few are not well, take a second. Late is what should have
-        run by `latest`, in epoch seconds. A job that is added or unset meanwhile may be missing, or there twice.
+        The server checks them: 100,000 jobs, if few are not well, take a second. A job is late if it should have run by
+        `latest`, in epoch seconds. A job that is added or unset meanwhile may be missing, or there twice.
         """
         count = PAGE
         [reply] = self._namespace.scripts.run_all([self._pack_triage("0", pattern, count, latest)])
         while (part := read_json(reply[1]))["cursor"] != "0":
-            # Those that the pattern leaves out cost little.
+            # Jobs that the pattern leaves out cost little.
             count = min(MOST_SCANNED, 2 * count) if part["number"] < PAGE else count
-            # The server looks at the next ones while the caller sees to these.
+            # The server checks the next part while the caller handles this one.
             call = self._pack_triage(part["cursor"], pattern, count, latest)
             with self._namespace.scripts.run_meanwhile([call]) as replies:
                 yield _read_triage(part)
@@ -180,7 +180,7 @@ class Questions(Part):
         return self._namespace.pack("triage", cursor=cursor, pattern=pattern, count=count, latest=latest)
 
     def read_labels(self, jobids: Sequence[str]) -> dict[str, Labels]:
-        """Return what people say of those of `jobids` of which something is said."""
+        """Return by id the labels of those of `jobids` that have labels."""
         names = [encode(jobid) for jobid in jobids]
         stored = self._namespace.ask("hmget", self._namespace.keys.options, names) if names else ()
         found = {jobid: list_labels(decode(own)) for jobid, own in zip(jobids, stored, strict=True)}
@@ -188,7 +188,7 @@ class Questions(Part):
 
 
 def _read_triage(part: dict[str, Any]) -> Triage:
-    # Lua has one kind of table: an empty one is an object.
+    # Lua has only one kind of table: an empty one becomes an object in JSON.
     rows = iter(part["passed"] or ())
     passed = [
         PassedJob(jobid, schedule or "", options or "", parse_number(started or None))

@@ -1,6 +1,6 @@
 """The transitions of limits: a queue, or everything, is paused and opened again, and queues are limited.
 
-The name of everything is "".
+The name "" stands for everything.
 """
 
 import json
@@ -15,7 +15,7 @@ from redbike.store.namespace import PAGE, Part, read_json, split
 from redbike.store.records import decode, parse_batch, parse_number
 from redbike.text.parsing import load_object
 
-Unlimited = Literal[False]  # no limit any more
+Unlimited = Literal[False]  # removes a limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Pause:
     is_of_blackout: bool = False  #: whether a blackout has begun it, see `Redbike.pause`
 
     def holds(self, now: float) -> bool:
-        """Tell whether it has not ended by itself."""
+        """Tell whether it is on at `now`: it has not ended by itself."""
         return self.until is None or now < self.until
 
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """What stands before a queue, or before all of them: then `queue` is ""."""
+    """The pause and the limits of a queue, or of everything: then `queue` is ""."""
 
     queue: str
     pause: Pause | None = None
@@ -50,17 +50,17 @@ class QueueLimits:
 
 @dataclass(frozen=True, slots=True)
 class QueueLimitsState:
-    """What is kept of the limits of a queue, at one instant."""
+    """What is stored of the limits of a queue, at one instant."""
 
     queue: str
-    stored: str | None  # None if there is none
-    timer: float | None  # when a dispatcher looks at it
-    wrong: dict[str, bool]  # jobs whose slots are wrong: whether they have one, and should have none
+    stored: str | None  # the record; None if there is none
+    timer: float | None  # when a dispatcher handles it
+    wrong: dict[str, bool]  # jobs whose slots are wrong: True if a job has one and should not, False if it lacks one
     now: float
 
     @property
     def limits(self) -> QueueLimits | None:
-        """The limits; None for one that is missing or damaged."""
+        """The limits; None if they are missing or damaged."""
         return parse_limits(self.queue, self.stored or "")
 
 
@@ -70,9 +70,9 @@ class QueueLimiter(Part):
     def pause(
         self, name: str, until: float | None = None, by: str = "", reason: str = "", replaces: bool = False
     ) -> bool:
-        """Pause the queue `name`; return False if it was paused already: then nothing is changed, unless it `replaces`.
+        """Pause the queue `name`. Return False, and change nothing, if it is paused already.
 
-        So the pause has this end, whatever it had before.
+        But if it `replaces`, or if the pause is one of a blackout that ends before `until`, it gets the new end.
         """
         given: dict[str, Any] = {"by": by, "reason": reason}
         if until is not None:
@@ -83,13 +83,13 @@ class QueueLimiter(Part):
         return bool(self._namespace.run("pause_queue", _list_queue(name), detail=detail, **given)[0] == "ok")
 
     def open(self, name: str, resume: bool = False) -> bool:
-        """End a pause that is over, or any with `resume`, and wake workers; return False if there was no pause."""
+        """End a pause that is over, or any pause with `resume`, and wake workers. Return False if there was none."""
         given = {"detail": _describe(name), "resume": resume}
         word, *new = self._namespace.run("open", _list_queue(name), **given)
         if new:
             self.count_flying(name)
         if not name:
-            # Their workers were not woken while everything was paused.
+            # No workers were woken while everything was paused.
             for queue in self.list_queues():
                 self.open(queue)
         return bool(word == "ok")
@@ -102,11 +102,11 @@ class QueueLimiter(Part):
         by_code: bool = False,
         epoch: int | None = None,
     ) -> bool:
-        """Limit the queue `name`. None leaves a limit as it is, False takes it back.
+        """Limit the queue `name`. None leaves a limit as it is, False removes it.
 
         `rate` is a number of jobs, and the seconds in which so many may be taken. A limit `by_code` does not replace
-        one that an operator has set: then False is returned. So it is if the division `epoch` does not hold the shard
-        any more.
+        one that an operator has set: then it returns False. It also returns False if the division `epoch` does not hold
+        the shard any more.
         """
         given: dict[str, Any] = {} if at_once is None else {"at_once": at_once}
         if epoch is not None:
@@ -116,24 +116,24 @@ class QueueLimiter(Part):
         detail = describe_limit(name, at_once, rate)
         changed = self._namespace.run("limit", [name], detail=detail, code=by_code, **given)[0] == "ok"
         if changed and at_once:
-            # Those that are in flight by now count too.
+            # Runs that are in flight already count, too.
             self.count_flying(name)
         return bool(changed)
 
     def count_flying(self, name: str) -> None:
-        """Give each job a slot that is in flight from the queue `name`, which is limited from now on."""
+        """Give a slot to each job that is in flight from the queue `name`, after a limit was set."""
         self.rebuild_slots(name, self._list_flying())
         self._namespace.run("rebuild_slots", [name], jobs=[], last=True)
 
     def rebuild_slots(self, name: str, jobids: Sequence[str]) -> None:
-        """Give each of `jobids` a slot that is in flight from the queue `name`, and take it from the others."""
+        """Give a slot to each of `jobids` that is in flight from the queue `name`; the others of them lose theirs."""
         pages = split(jobids, PAGE)
         self._namespace.scripts.run_all(self._namespace.pack("rebuild_slots", [name], jobs=page) for page in pages)
 
     def reserve(self, name: str, tag: str, jobid: str, seconds: float) -> bool:
-        """Keep a place of the queue `name` for so many seconds, for a run that has overrun and whose function goes on.
+        """Reserve a place of the queue `name` for `seconds`, for an overrun run whose function goes on.
 
-        0 gives it back. Return False if the queue has no limit at once.
+        0 ends the reservation. Return False if there is none to end, or if the queue has no limit at once.
         """
         return bool(self._namespace.run("reserve", [name], run=f"{tag} {jobid}", seconds=seconds)[0] == "ok")
 
@@ -146,7 +146,7 @@ class QueueLimiter(Part):
         return found
 
     def inspect(self, name: str, jobids: Sequence[str] = ()) -> QueueLimitsState:
-        """Return what is kept of the limits of the queue `name`, and which of `jobids` have a wrong slot."""
+        """Return what is stored of the limits of the queue `name`, and which of `jobids` have a wrong slot."""
         found = read_json(self._namespace.run("inspect_limits", _list_queue(name), jobs=list(jobids))[1])
         wrong = found["wrong"] or {}
         return QueueLimitsState(name, found.get("limits"), parse_number(found.get("timer")), wrong, float(found["now"]))
@@ -163,15 +163,15 @@ class QueueLimiter(Part):
         return [name for pair in found for name, is_used in zip(*pair, strict=True) if is_used]
 
     def list_all(self) -> list[QueueLimits]:
-        """Return the limits that are not simply open, those of everything first, then by name."""
+        """Return all pauses and limits: those of everything first, then by name of queue."""
         found = (parse_limits(name, text) for name, text in self._read_all())
         return [limits for limits in found if limits and not limits.is_open]
 
     def list_pauses(self) -> dict[str, tuple[Pause | None, Pause | None]]:
-        """Return for each queue, and for everything: "", the last pause that has ended, and the present one.
+        """Return by queue, with "" for everything, the last ended pause and the present pause; None for none.
 
-        The first one is known for a day, and ``until`` is its last instant. The present one may be over too, if no
-        dispatcher has seen that yet.
+        An ended pause is known for a day; its `until` is its last instant. The present pause may be over too, if no
+        dispatcher has handled its end yet.
         """
         pauses = {}
         for name, text in self._read_all():
@@ -191,9 +191,9 @@ class QueueLimiter(Part):
         return parse_limits(name, decode(kept)) or QueueLimits(name)
 
     def find_opening(self, name: str, now: float) -> float | None:
-        """Return when the rate of a queue lets the next job be taken, as ``_room.lua`` does; None if it does `now`.
+        """Return when the rate of a queue allows the next job, as ``_room.lua`` does; None if it allows one `now`.
 
-        That is infinite for a shard that is not allowed any.
+        It is infinity for a shard whose part of the rate is 0.
         """
         kept = load_object(decode(self._namespace.ask("hget", self._namespace.keys.queue_limits, name))) or {}
         try:

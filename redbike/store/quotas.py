@@ -1,4 +1,4 @@
-"""The part that one shard has of the limits of a queue, see ``lua/quota.lua``. `store.sharded.quotas` divides them."""
+"""One shard's part of the limits of a queue, see ``lua/quota.lua``. `redbike.store.sharded.quotas` divides limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from redbike.text.parsing import is_number, load_object
 
 
 class Late(Exception):
-    """Somebody else divides the limits of the queue."""
+    """Another process divides the limits of the queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The limits of a queue over all shards. `rate` is a number of jobs, and seconds; `by_code`: a worker class's."""
+    """The limits of a queue over all shards. `rate` is jobs and seconds. `by_code`: a worker class has set them."""
 
     at_once: int | None = None
     rate: tuple[int, float] | None = None
@@ -23,29 +23,29 @@ class Whole:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether there is none."""
+        """Tell whether there is no limit."""
         return self.at_once is None and self.rate is None
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a shard has of the limits of a queue, and needs of them."""
+    """A shard's part of the limits of a queue, and what it needs."""
 
-    epoch: int  # the number of the division that has held it last
-    moving: bool  # whether somebody divides
+    epoch: int  # the number of the last division that held the shard
+    moving: bool  # whether a division is under way
     whole: Whole
-    parts: str  # those of all shards, as a text
-    divided: int = 0  # the number of the division from which these two are, which may be older than `epoch`
+    parts: str  # the parts of all shards, as a text
+    divided: int = 0  # the number of the division that gave `whole` and `parts`, which may be older than `epoch`
     count: int = 0  # its part of the rate
     flying: int = 0  # jobs in flight
     waiting: int = 0  # jobs that wait in the queue
-    first: float = 0.0  # since when the first of them waits
-    tokens: float = 0.0  # how many may be taken by the rate now
+    first: float = 0.0  # the due time of the first waiting job, or now if none waits; epoch seconds
+    tokens: float = 0.0  # how many jobs the rate allows now
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A part of the limits: of runs at once, and of the rate, of which `tokens` may be taken now."""
+    """A part of the limits: of the runs at once, and of the rate. `tokens` jobs of the rate may be taken now."""
 
     at_once: int | None
     count: int | None
@@ -56,33 +56,33 @@ class Quotas(Part):
     """Divides the limits of queues among shards."""
 
     def read(self, name: str) -> Held:
-        """Return what is kept of the queue `name`, without its jobs."""
+        """Return what is stored of the limits of the queue `name`, without numbers of its jobs."""
         kept = decode(self._namespace.ask("hget", self._namespace.keys.queue_limits, name))
         return _read_held(load_object(kept) or {})
 
     def read_all(self) -> dict[str, Held]:
-        """Return what is kept of all queues that have a limit or a pause, without their jobs."""
+        """Return what `read` does for all queues that have a limit or a pause, by name."""
         kept = self._namespace.ask("hgetall", self._namespace.keys.queue_limits)
         return {decode(name): _read_held(load_object(decode(text)) or {}) for name, text in kept.items()}
 
     def postpone(self, name: str, is_first: bool = False) -> None:
-        """See that a dispatcher divides in two seconds; `is_first`: raise `Late` if another one has seen the timer."""
+        """Let a dispatcher divide in two seconds. With `is_first`, raise `Late` if the timer has not come."""
         self._run(name, "later", 0, **({"first": True} if is_first else {}))
 
     def hold(self, name: str, epoch: int, at_once: bool) -> Held:
-        """Let nothing be taken until parts are given; `at_once`: slots are kept from now on. Raise `Late`."""
+        """Let no job be taken until parts are given. With `at_once`, slots are kept from now on. Raise `Late`."""
         return self._run(name, "hold", epoch, at_once=at_once)
 
     def look(self, name: str, epoch: int) -> Held:
-        """Return what is in flight and waits now, since all shards are held. Raise `Late`."""
+        """Return how many jobs are in flight and wait now, after all shards were held. Raise `Late`."""
         return self._run(name, "look", epoch)
 
     def free(self, name: str, epoch: int) -> None:
-        """Let go of what is held, with the part that it had: no shard was given one. Raise `Late`."""
+        """Let jobs be taken again, with the part that the shard had, as no shard got a new one. Raise `Late`."""
         self._run(name, "free", epoch)
 
     def give(self, name: str, epoch: int, quota: Quota, whole: Whole, **given: Any) -> None:
-        """Give this shard its part; `given` is described in the script. Raise `Late`."""
+        """Give this shard its part. ``lua/quota.lua`` describes `given`. Raise `Late`."""
         seconds = whole.rate[1] if whole.rate else None
         count = whole.rate[0] if whole.rate else None
         of = {"at_once": whole.at_once, "count": count, "seconds": seconds}
@@ -114,9 +114,9 @@ def _read_held(found: Any) -> Held:
 
 
 def read_division(found: Mapping[str, Any]) -> int:
-    """Return the number of the division from which the limits in a record are; 0 for none.
+    """Return the number of the division that gave the limits in a record; 0 for none.
 
-    A record of an older version has only the number with which it was held last, also if no part was given then.
+    A record of an older version has only the number of the last division that held it, even if that gave no part.
     """
     epoch, divided = (int(found[key]) if is_number(found.get(key)) else None for key in ("epoch", "divided"))
     return divided if divided is not None else (epoch or 0) - bool(found.get("moving"))

@@ -1,7 +1,7 @@
-"""The records that are kept in Redis: how each is read and written.
+"""The records that are stored in Redis: how each is read and written.
 
-`redbike.store.keys` describes them. In Python, `parse` and `format` of their classes read and write them, in Lua the
-functions of ``lua/_records.lua`` and ``lua/_ended.lua``; nothing else takes them apart.
+`redbike.store.keys` describes them. In Python, only the methods `parse` and `format` of their classes read and write
+them; in Lua, only the functions of ``lua/_records.lua`` and ``lua/_ended.lua``.
 """
 
 import json
@@ -28,7 +28,7 @@ RETRY_STATE = re.compile(
 )
 OWN_END = re.compile(MOMENT, re.ASCII)
 SHARE = re.compile(r"[01]\.\d{6}", re.ASCII)
-REWIND = re.compile(rf"({MOMENT}) ({MOMENT}) ({MOMENT})", re.ASCII)  # with its field
+REWIND = re.compile(rf"({MOMENT}) ({MOMENT}) ({MOMENT})", re.ASCII)  # the field, and then the record
 PAUSE = re.compile(rf"(-|{MOMENT}) ({MOMENT}) (-|{MOMENT}) (.*)", re.ASCII | re.DOTALL)
 
 
@@ -47,16 +47,16 @@ class Status:
 
 
 class Membership(NamedTuple):
-    """The record of whose row a job is."""
+    """The record that says of which file a job is a row."""
 
-    group: str  # "" for none
+    group: str  # what the file is called; "" for none
     one_off: str = ""  # the schedule of a job that runs once, as the row has it
-    asked: str = ""  # `Schedule.asked` of a row that has no instant, of which `one_off` is the one
+    asked: str = ""  # `Schedule.asked` of a row without an instant: `one_off` has its computed instant
 
     @classmethod
     @lru_cache(1024)
     def parse(cls, record: str) -> "Membership":
-        """Read a record; "" is that of a job of no group. Cached, as a group is that of many jobs."""
+        """Read a record; "" is the record of a job in no group. Cached, as many jobs have the same record."""
         return cls(*record.split("\n", 2))
 
     def format(self) -> str:
@@ -84,7 +84,7 @@ class Waiting:
 
 @dataclass(slots=True)  # not frozen, as `Run` is not
 class RunRecord:
-    """The record of a run in flight. `next` is what was left behind for its end, see `redbike.store.keys`."""
+    """The record of a run in flight. `next` is what changes have left for its end, see `redbike.store.keys`."""
 
     tag: str
     start: float
@@ -113,7 +113,7 @@ class RunRecord:
 
     @property
     def left(self) -> str:
-        """What was left behind for its end: `next`, behind a mark if it was cancelled."""
+        """What changes have left for its end: `next`, with a mark before it if the run was cancelled."""
         return f"{Left.WAS_CANCELLED if self.cancelled else ''}{self.next}"
 
     def format(self) -> str:
@@ -127,7 +127,7 @@ class PauseDetails(TypedDict):
 
     since: float
     until: float | None  #: when it ends by itself; None: never
-    by: str | None  #: ``user@host``; None if nobody knows
+    by: str | None  #: ``user@host``; None if unknown
     reason: str | None  #: "" if none was given
 
 
@@ -135,7 +135,7 @@ class PauseDetails(TypedDict):
 class Pause:
     """The record of a paused job; see `redbike.store.keys`."""
 
-    due: float | None  # of the occurrence that is held; None if none is
+    due: float | None  # when the held occurrence is due on the timeline; None if none is held
     since: float
     until: float | None  # when it ends by itself; None: never
     note: str  # JSON: who paused it, and why
@@ -158,12 +158,12 @@ class Pause:
         return replace(self, due=None, note=json.dumps({**self._read_note(), "of_base": True}))
 
     def to_dict(self) -> PauseDetails:
-        """Return what users see of it."""
+        """Return its details for users."""
         note = self._read_note()
         return {"since": self.since, "until": self.until, "by": note.get("by"), "reason": note.get("reason")}
 
     def to_row(self) -> dict[str, Any]:
-        """Return what a file of jobs has of it: also what blackouts have to do with it, as `make_note` takes that."""
+        """Return it as a file of jobs has it: its details, and `every` or `own_end` as arguments of `make_note`."""
         note = self._read_note()
         every, own_end = note.get("every"), str(note.get("own_end"))
         more = {"own_end": float(own_end)} if OWN_END.fullmatch(own_end) else {}
@@ -176,12 +176,12 @@ class Pause:
 
     @property
     def is_of_base(self) -> bool:
-        """Tell whether the job has got it from its base, with which it is resumed."""
+        """Tell whether it comes from the base of the job. If so, the job is resumed with its base."""
         return "of_base" in self._read_note()
 
     @property
     def is_lengthened(self) -> bool:
-        """Tell whether it would have ended earlier, but for a blackout."""
+        """Tell whether a blackout has lengthened it."""
         return "own_end" in self._read_note()
 
     def _read_note(self) -> dict[str, Any]:
@@ -191,7 +191,7 @@ class Pause:
 def make_note(
     by: str, reason: str, every: str | None = None, of_base: bool = False, own_end: float | None = None
 ) -> str:
-    """Return the note of a `Pause`. `own_end` is when it was to end, if a blackout has lengthened it."""
+    """Return the note of a `Pause`: JSON. `own_end` is the end that it had before a blackout lengthened it."""
     more = {"every": every, "of_base": of_base, "own_end": own_end and format_time(own_end)}
     return json.dumps({"by": by, "reason": reason, **{name: value for name, value in more.items() if value}})
 
@@ -204,14 +204,14 @@ class ProgressDetails(TypedDict):
 
 
 class Progress(NamedTuple):
-    """How far a run says it is: a share from 0 to 1, and one line of text."""
+    """The reported progress of a run: a share from 0 to 1, and one line of text."""
 
     share: float
     text: str = ""
 
     @classmethod
     def parse(cls, record: str, tag: str) -> "Progress | None":
-        """Read the record of a job; None for that of a run with another tag, for a damaged one, and for none."""
+        """Read the record of a job; None if it is of a run with another tag, damaged or missing."""
         owner, _, rest = record.partition(" ")
         share, _, text = rest.partition(" ")
         return cls(float(share), text) if owner == tag and SHARE.fullmatch(share) else None
@@ -223,15 +223,15 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RetryState:
-    """What is kept of a job whose occurrence is to be tried again; see `redbike.store.keys`."""
+    """The record of a job that has failed or was lost, for its next try; see `redbike.store.keys`."""
 
-    failures: int = 0  # in a row
-    losses: int = 0  # in a row
-    tries: int = 0  # of the same occurrence, for whatever reason
-    due: float | None = None  # of that occurrence; None if it is the one in the queue
-    after: float | None = None  # after when the schedule goes on; None: after `due`
-    alone: bool = False  # it must not be taken with others
-    failed: int = 0  # occurrences in a row, if the job is to be stopped after so many
+    failures: int = 0  # runs in a row that failed
+    losses: int = 0  # runs in a row that were lost
+    tries: int = 0  # tries of the same occurrence, for any reason
+    due: float | None = None  # the due time of that occurrence; None if it is the one in the queue
+    after: float | None = None  # the instant after which the schedule goes on; None: after `due`
+    alone: bool = False  # whether it must not be taken with others
+    failed: int = 0  # occurrences in a row that failed, if the job is to be stopped after some number of them
 
     @property
     def has_begun(self) -> bool:
@@ -257,30 +257,30 @@ class RetryState:
 
 
 def decode(value: Any) -> str:
-    """Return as text the bytes that Redis holds; "" for None. Bytes that are not UTF-8 survive a round trip."""
+    """Return bytes from Redis as text; "" for None. `encode` restores even bytes that are not UTF-8."""
     return "" if value is None else bytes(value).decode("utf-8", "surrogateescape")
 
 
 def encode(text: str) -> bytes:
-    """Return the bytes of which `decode` has made a text."""
+    """Return text as bytes for Redis: the inverse of `decode`."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def parse_batch(batch: str) -> list[str]:
-    """Return the jobs of a batch as it is kept."""
+    """Return the jobs of a stored batch."""
     return [jobid for jobid in batch.split("\n") if jobid]
 
 
 def format_time(instant: float) -> str:
-    """Return epoch seconds as records and requests have them."""
+    """Return epoch seconds as records and requests write them: with six decimals."""
     return f"{instant:.6f}"
 
 
 def parse_number(value: str | None) -> float | None:
-    """Return a number that a script or a record has as text; None for one that is missing, ``-`` in a record."""
+    """Return the number that a text of a script or record has; None if it is missing: "", None or ``-``."""
     return None if not value or value == "-" else float(value)
 
 
 def pair_up(flat: Sequence[str]) -> list[tuple[str, str]]:
-    """Return a list that alternates between two things as a list of pairs."""
+    """Return the pairs of a list that alternates between first and second items."""
     return list(zip(flat[::2], flat[1::2], strict=True))

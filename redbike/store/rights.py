@@ -1,9 +1,9 @@
 """The commands that dispatchers, workers and clients run, with spaces between them, as the rules of an ACL spell them.
 
-``docs/security.rst`` gives users these rights. A dispatcher or a worker checks all of them at its start, by one
-question. Otherwise it would find out in the middle of a run that one is missing, perhaps after weeks. ``ping``,
-``evalsha`` and in a cluster ``cluster|slots`` are not here: what asks the question needs them. ``info`` is not needed
-by all means, and neither is `PUBLISHING`.
+``docs/security.rst`` gives users these rights. A dispatcher or a worker checks all of them at its start, in one
+request. Otherwise a missing right would be noticed only in the middle of a run, perhaps after weeks. ``ping``,
+``evalsha`` and in a cluster ``cluster|slots`` are not listed, as the request itself needs them. ``info`` and
+`PUBLISHING` are optional.
 """
 
 DISPATCHER = (
@@ -22,9 +22,9 @@ CLIENT = (
     "hdel hincrby multi exec zrange zcount zrank zscore zmscore zlexcount zadd zrem zremrangebyrank zremrangebylex "
     "lrange lindex lpos lpush rpush lset ltrim sadd smembers srem smismember"
 )
-# What a dispatcher and a worker need besides if there is a setting ``alert``.
+# What a dispatcher and a worker also need if there is a setting ``alert``.
 ALERTING = "hscan hlen hset hdel hmget multi exec zrange zscore zmscore"
-# What a worker, and all that change something, need besides if there are several shards.
+# What a worker, and each process that changes something, also need if there are several shards.
 SHARDED = "hsetnx client|id client|unblock"
 ROLES = {"client": CLIENT, "dispatcher": DISPATCHER, "worker": WORKER}
 
@@ -32,7 +32,7 @@ PUBLISHING = "spublish"
 
 
 def describe_missing(user: str, role: str, missing: list[str]) -> str:
-    """Return a complaint that `user` of Redis lacks the rights that are `missing` for a process of this role."""
+    """Return a message that `user` of Redis lacks the rights `missing`, which a process of this role needs."""
     return (
         f"Redis gives the user {user!r} no permissions for {', '.join(missing)}: a {role} needs them "
         "(docs/security.rst lists all)"

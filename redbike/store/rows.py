@@ -1,4 +1,4 @@
-"""Rows of a file of jobs, and what is stored of the same jobs."""
+"""Rows of a file of jobs, and the stored values of the same jobs."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,23 +13,23 @@ from redbike.store.scripts import Call, Reply
 
 
 class StoredRow(NamedTuple):
-    """What is stored of the values that a row of a file sets; "" for a missing one."""
+    """The stored values of a job that a row of a file can set; "" for a missing value."""
 
-    schedule: str | None  # None for no such job
+    schedule: str | None  # None if there is no such job
     options: str
-    membership: str  # the record of whose row it is
+    membership: str  # the record that says of which file it is a row
     data: str = ""  # if they were asked for
     paused: str = ""  # the record of its pause, if data were asked for
-    blackout: str = ""  # the same of its blackout
+    blackout: str = ""  # the record of its blackout, if data were asked for
 
 
 class Rows(Part):
-    """Reads what files of jobs say too."""
+    """Reads the stored values that files of jobs set."""
 
     def list_all(self, jobids: Iterable[str] | None = None) -> Iterator[tuple[str, ...]]:
-        """Yield for every job the texts of `redbike.config.options.ALL_COLUMNS`; "" for what it does not have.
+        """Yield for every job, or those of `jobids` that exist, its row: "" for each value that it does not have.
 
-        Or only for those of `jobids` that are there.
+        A row has the texts of `redbike.config.options.ALL_COLUMNS`. Jobs that Redbike has set for others are left out.
         """
         keys = self._namespace.keys
         for page in split(Catalog(self._namespace).list_schedules(jobids), DATA_PAGE):
@@ -39,18 +39,18 @@ class Rows(Part):
             found = self._namespace.ask_all(*asked, at_once=False)
             for job, own, data, *records in zip(page, *found, strict=True):
                 if find_backfill(decode(own))[0] or find_all_of(decode(own))[0]:
-                    continue  # it is no job of its own elsewhere
+                    continue  # elsewhere, Redbike sets it again
                 pause, blackout = Pause.parse(decode(records[0])), Blackout.parse(decode(records[1]))
                 held = pause and pause.to_row(), blackout and blackout.to_dict()
                 cells = (json.dumps(each, ensure_ascii=False) if each else "" for each in held)
                 yield (*job, *list_texts(decode(own)), decode(data), *cells)
 
     def read(self, jobids: Sequence[str], with_data: bool = False) -> list[StoredRow]:
-        """Return what is stored of each of `jobids` that a row of a file says too, in one round trip."""
+        """Return the stored row of each of `jobids`, in one round trip."""
         return parse_rows(self._namespace.scripts.run_all(self.pack_read(jobids, with_data)))
 
     def pack_read(self, jobids: Sequence[str], with_data: bool = False) -> list[Call]:
-        """Return the scripts of `read`, whose replies `parse_rows` understands."""
+        """Return the script calls of `read`; `parse_rows` reads their replies."""
         pages = split(jobids, DATA_PAGE if with_data else PAGE)
         return [self._namespace.pack("read_rows", now=0.0, jobs=each, data=with_data) for each in pages]
 
@@ -61,10 +61,10 @@ class Rows(Part):
 
 
 def parse_rows(replies: Iterable[Reply]) -> list[StoredRow]:
-    """Return what the scripts of `Rows.pack_read` have found of each job."""
+    """Return the stored row of each job, from the replies to `Rows.pack_read`."""
     return [row for reply in replies for row in _make_rows(*read_json(reply[1]))]
 
 
 def _make_rows(schedules: list[Any], *others: list[Any]) -> Iterator[StoredRow]:
-    """Return what is stored of each job, from a list for each field of `StoredRow`; false for what a job has not."""
+    """Yield the stored row of each job. Each list has one field of all jobs; False if a job does not have it."""
     return map(StoredRow, [text or None for text in schedules], *([text or "" for text in each] for each in others))

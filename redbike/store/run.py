@@ -1,4 +1,4 @@
-"""A run in flight, where its job goes when it has ended, and what is asked and answered; see ``store/runs.py``."""
+"""A run in flight, as its worker has it, and a poll of queues; see ``store/runs.py``."""
 
 import json
 import time
@@ -13,26 +13,26 @@ from redbike.store.records import Progress
 from redbike.store.stopping import Stopping
 from redbike.text.printable import escape
 
-MOST_TEXT = 100  # characters of how far a run is
-SAFE = "".join(char for char in map(chr, range(33, 127)) if char != "%")  # what a key has of a job id as it is
+MOST_TEXT = 100  # characters of the text of a progress
+SAFE = "".join(char for char in map(chr, range(33, 127)) if char != "%")  # characters of a job id that a key keeps
 
 
 def format_due(due: float) -> str:
-    """Return epoch seconds with all their digits, as people and shells calculate with them: 1000.25, 1000."""
+    """Return epoch seconds as a decimal number for people and shells, without trailing zeros: 1000.25, 1000."""
     return f"{due:.6f}".rstrip("0").rstrip(".")
 
 
 class Saver(Protocol):
-    """What keeps something for the next try of an occurrence; in a coroutine, all return what is to be awaited."""
+    """Saves a value for the next try of an occurrence. In a coroutine, all methods return awaitables."""
 
     def save(self, run: "Run", value: Any) -> Any:
-        """Keep `value`."""
+        """Save `value`."""
 
     def read(self, run: "Run") -> Any:
-        """Return what is kept."""
+        """Return the saved value."""
 
     def find_order(self, run: "Run") -> Any:
-        """Return who has ordered it."""
+        """Return the `LogEntry` of `Run.scheduled_by`."""
         ...
 
 
@@ -59,32 +59,32 @@ class Run:
     queue: str
     prefix: str = field(default="", compare=False)  #: of the keys: two prefixes may have jobs of the same id
     received: float = field(default_factory=time.monotonic, compare=False)
-    over: float = field(default=0.0, compare=False)  #: when its work was over, by the monotonic clock; 0.0 before
-    tries: int = 0  #: of the same occurrence, before this one
-    after: float | None = None  #: after when the schedule goes on, if that is not `due`
+    over: float = field(default=0.0, compare=False)  #: when its work ended, by the monotonic clock; 0.0 before
+    tries: int = 0  #: tries of the same occurrence before this one
+    after: float | None = None  #: the instant after which the schedule goes on, if that is not `due`
     began: float = field(default=0.0, compare=False)  #: when its work began, by the monotonic clock; 0.0 before
     worker: str = field(default="", compare=False)  #: the name of its worker; "" if this process does not know it
-    cancelled: bool = field(default=False, compare=False)  #: as far as its worker has heard
-    failed: int = 0  #: occurrences in a row, before this one, if the job is to be stopped after so many
-    alone: bool = field(default=False, repr=False)  # it may have begun before, with a worker that died
+    cancelled: bool = field(default=False, compare=False)  #: whether it was cancelled, as far as its worker knows
+    failed: int = 0  #: occurrences in a row that failed before this one, if the job is to be stopped after some number
+    alone: bool = field(default=False, repr=False)  # whether it may have begun before, with a worker that died
     options: str = ""  #: of the job, as they are stored
-    queue_pause: tuple[float, float] | None = None  #: first and last instant of the last one in a day
+    queue_pause: tuple[float, float] | None = None  #: first and last instant of its queue's last pause, for a day
     stored_data: str = field(default="", repr=False)  #: JSON
-    output: str | None = field(default=None, compare=False, repr=False)  #: the end of it, if the job keeps it
-    output_size: int = field(default=0, compare=False, repr=False)  # bytes that it may have
+    output: str | None = field(default=None, compare=False, repr=False)  #: the end of its output, if the job keeps it
+    output_size: int = field(default=0, compare=False, repr=False)  # the most bytes of `output`
     result: str = field(default="", compare=False, repr=False)  # JSON, if it is to be kept; see history.py
     usage: Any = field(default=None, compare=False, repr=False)  # a `Usage`, of its command
     tap: Any = field(default=None, compare=False, repr=False)  # a `Tap`, of what its command prints
-    ping_url: str | None = field(default=None, compare=False, repr=False)  #: what is called when it has ended
-    thread: int = field(default=0, compare=False, repr=False)  #: the one in which its work began; 0 before
+    ping_url: str | None = field(default=None, compare=False, repr=False)  #: the URL that is called when it has ended
+    thread: int = field(default=0, compare=False, repr=False)  #: the thread in which its work began; 0 before
     awaited: bool = field(default=False, compare=False, repr=False)  # whether a loop of coroutines runs it
     stop_flag: Any = field(default=None, compare=False, repr=False)  # a `StopFlag`, set when its worker is to stop
     find_bike: Callable[[], Any] = field(default=_refuse_bike, compare=False, repr=False)  # what runs it
     predict_retry: "Callable[[Run, BaseException], bool]" = field(default=_refuse_to_predict, compare=False, repr=False)
     saver: Any = field(default=None, compare=False, repr=False)  # a `Saver`, of its worker
     uses_saved: bool = field(default=False, compare=False, repr=False)  # whether it has saved something, or found it
-    reported: Any = field(default=None, compare=False, repr=False)  # a `Progress`: how far it says it is
-    told: Any = field(default=None, compare=False, repr=False)  # a `Progress`: what the server may know of that
+    reported: Any = field(default=None, compare=False, repr=False)  # the last `Progress` that it has reported
+    told: Any = field(default=None, compare=False, repr=False)  # the last `Progress` that the server may have
     saved_text: str | None = field(default=None, compare=False, repr=False)  # JSON, "" for none; None: not read yet
 
     @property
@@ -94,12 +94,12 @@ class Run:
 
     @property
     def bike(self) -> Any:
-        """The `Redbike` that works it; in a coroutine an `AsyncRedbike`. Raise `LookupError` where nobody works it."""
+        """The `Redbike` that runs it; in a coroutine an `AsyncRedbike`. Raise `LookupError` if no worker runs it."""
         return self.find_bike()
 
     @property
     def stopping(self) -> "Stopping":
-        """Whether its worker is to stop: a long run may end early, and raise `Again` to go on elsewhere.
+        """Whether its worker is to stop. If so, a long run may end early, and raise `Again` to go on elsewhere.
 
         A coroutine may also wait for it: ``await current_run().stopping``.
         """
@@ -107,39 +107,39 @@ class Run:
 
     @property
     def saved(self) -> Any:
-        """What an earlier try of this occurrence, or this one, has saved; None if there is nothing.
+        """The value that this try of the occurrence, or an earlier one, has saved; None for none.
 
-        It is read when it is first asked for. In a coroutine it is awaited: ``await current_run().saved``. Raise
-        `Unreachable` if the server is away for 12 seconds, and `LookupError` where nobody works the run.
+        It is read at the first access. In a coroutine it is awaited: ``await current_run().saved``. Raise
+        `Unreachable` if the server is away for 12 seconds, and `LookupError` if no worker runs it.
         """
         return self._find_saver().read(self)
 
     def save(self, value: Any) -> Any:
-        """Keep `value`, JSON of up to 64 KiB, as `saved` for the next try of this occurrence; None for nothing.
+        """Save `value` for the next try of this occurrence, as `saved`: JSON of up to 64 KiB. None removes it.
 
-        It takes the place of what was saved before. In a coroutine it is awaited: ``await current_run().save(5)``.
+        It replaces the value that was saved before. In a coroutine it is awaited: ``await current_run().save(5)``.
         Raise `BadConfig` for another value, `LostRun` if another worker may have the job by now, `Unreachable` if
-        the server is away for 12 seconds, and `LookupError` where nobody works the run.
+        the server is away for 12 seconds, and `LookupError` if no worker runs it.
         """
         return self._find_saver().save(self, value)
 
     @property
     def scheduled_by(self) -> Any:
-        """Who had set its job, or ordered this run, last before it started: a `LogEntry`, with ``who`` and ``action``.
+        """The last `LogEntry` before its start that set its job or ordered this run, with ``who`` and ``action``.
 
-        It is read from the log, in a request or two, each time it is asked for. None where the log does not know: it
-        has no changes by programs without ``noted_as``. In a coroutine it is awaited, as `saved` is, and raises the
-        same.
+        It is read from the log at each access, with one or two requests. None if the log has no such entry: it has no
+        changes by programs without ``noted_as``. In a coroutine it is awaited, as `saved` is. It raises the same errors
+        as `saved`.
         """
         return self._find_saver().find_order(self)
 
     def progress(self, share: float, text: str = "") -> None:
-        """Say how far it is: a share of its work from 0 to 1, and one line of up to 100 characters.
+        """Report its progress: the done share of its work, from 0 to 1, and one line of up to 100 characters.
 
-        It costs no request: the next heartbeat has it, within three seconds. ``tell``, ``show``, ``top`` and the page
-        of the job show the last one until the run ends. What cannot be printed of `text` is escaped, and a longer one
-        is cut. Raise `BadConfig` for another share, `TypeError` for what is no number and text, and `LookupError` where
-        nobody works the run.
+        It costs no request of its own: the next heartbeat sends it, within three seconds. ``tell``, ``show``, ``top``
+        and the page of the job show the last progress until the run ends. Unprintable characters of `text` are escaped,
+        and a longer text is cut. Raise `BadConfig` for another share, `TypeError` if the arguments are no number and
+        text, and `LookupError` if no worker runs it.
         """
         self._find_saver()
         if isinstance(share, str) or not isinstance(text, str):
@@ -168,7 +168,7 @@ class Run:
 
     @property
     def base(self) -> str:
-        """The job whose work this is: its own, or that of which it is a backfill."""
+        """The id of the job whose work this is: of the backfilled job if it is of a backfill, else its own."""
         return (self.options and self.backfill_of) or self.jobid
 
     @property
@@ -178,10 +178,10 @@ class Run:
 
     @property
     def key(self) -> str:
-        """What no other occurrence of any job has, the same in each try of this one: its job id and its due time.
+        """The unique key of its occurrence, the same in each try: its job id and its due time.
 
-        It is ASCII, as a header of a request needs; what is not, and blanks and ``%``, stand there as in a URL. An
-        occurrence of a backfill has the key that it has by the schedule of its job.
+        It is ASCII, so that it fits into a header of a request. Other characters, spaces and ``%`` are encoded as in a
+        URL. An occurrence of a backfill has the key that it would have by the schedule of its job.
         """
         return format_key(self.base, self.due)
 
@@ -192,7 +192,7 @@ class Run:
 
     @property
     def was_asked_for(self) -> bool:
-        """Tell whether somebody has asked for this occurrence when it was overdue; see ``lua/run.lua``."""
+        """Tell whether somebody has ordered this run when it was overdue or had no due time; see ``lua/run.lua``."""
         return self.after == self.due
 
     @property
@@ -202,7 +202,7 @@ class Run:
 
     @property
     def timeout(self) -> float:
-        """The seconds from its start to its deadline, as they were set: so large times are not kept so exactly."""
+        """The seconds from its start to its deadline, in whole microseconds: a float of epoch seconds is inexact."""
         return round(self.deadline - self.start, 6)
 
     @property
@@ -216,25 +216,25 @@ class Run:
         return 0.0 < self.over < self.local_deadline
 
     def take_own_due(self) -> None:
-        """Let an occurrence of a backfill have its own due time: for the queue, it is due since it was put there."""
+        """Set `due` of an occurrence of a backfill to its own due time: the queue has the time when it was enqueued."""
         if self.options and (found := find_backfill(self.options))[0]:
             self.due = found[1]
 
     def now(self) -> float:
-        """Return Redis' clock, as far as this process knows it without a request; only drift can put it ahead."""
+        """Return an estimate of Redis' clock (epoch seconds) without a request. Only drift can put it ahead."""
         return self.start + time.monotonic() - self.received
 
 
 def format_key(jobid: str, due: float) -> str:
-    """Return the key of the occurrence of a job that is due then, see `Run.key`."""
+    """Return the key of the occurrence of a job that is due at `due`, see `Run.key`."""
     return f"{urllib.parse.quote(jobid, SAFE)}@{format_due(due)}"
 
 
 class Poll(NamedTuple):
-    """One poll of queues: (name, timeout in seconds) of each, and whose turn it is, by numbers from 1.
+    """One poll of queues: (name, timeout in seconds) of each, and the turns: numbers of queues, from 1.
 
-    The first job is looked for in the queue of the first turn, and in the next ones if that has none. So it goes on,
-    over and over. If it is `strict`, a queue has its turn for as long as it has jobs.
+    The first job is taken from the queue of the first turn, or, if that is empty, from the next one that has a job. The
+    turns repeat. If the poll is `strict`, a queue keeps its turn as long as it has jobs.
     """
 
     queues: Sequence[tuple[str, float]]

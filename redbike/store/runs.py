@@ -1,6 +1,6 @@
 """The transitions of runs: a worker takes jobs from queues, sends heartbeats for them, and ends or releases them.
 
-Runs that are taken together have one tag, and so one lease.
+Runs that are taken together share one tag, and so one lease.
 """
 
 import json
@@ -23,15 +23,15 @@ from redbike.store.records import Progress, RetryState, decode, encode, format_t
 from redbike.store.run import Poll, Run
 from redbike.store.scripts import Call, Reply
 
-NOTHING_TOLD = Progress(0.0)  # of a run that has tried to say how far it is
+NOTHING_TOLD = Progress(0.0)  # the server may have some progress of a run
 _ACCEPTED = {place: Answer("ok", place) for place in ("timeline", "queue", "held", "stopped", "unset")}
 
 
 class Runs:
     """Takes jobs, and ends their runs.
 
-    Of the failures, the last `failures_limit` are kept; of the ended runs of a job, the last `history`, unless it has
-    that option.
+    The last `failures_limit` failures are kept. Of each job, the last `history` ended runs are kept, unless the job has
+    an option of that name.
     """
 
     def __init__(self, namespace: Namespace, failures_limit: int, history: int) -> None:
@@ -42,7 +42,7 @@ class Runs:
     def take(self, poll: Poll, tag: str, most: int, control: str = "") -> list[Run] | Literal["halted"]:
         """Take up to `most` jobs in one step, all under `tag`, in the order in which they are to be run.
 
-        `control` is the signal that was there when the worker started, and does not concern it.
+        `control` is the signal that was there when the worker started: the worker ignores this one.
         """
         call = self.pack_take(poll, tag, most, control)
         reply: Reply = ["again"]
@@ -53,9 +53,9 @@ class Runs:
     def pack_take(
         self, poll: Poll, tag: str, most: int, control: str = "", repeated: bool = False, idle_owner: str = ""
     ) -> Call:
-        """Ask for jobs. A request whose reply was lost is `repeated` with its tag: it gets the same jobs again.
+        """Return the call that takes jobs. After a lost reply, call it `repeated` with the tag to get the same jobs.
 
-        `idle_owner` is the owner of an idle worker, which is seen if there is nothing; see `read_registration`.
+        `idle_owner` is the owner of an idle worker: if there are no jobs, it counts as seen; see `read_registration`.
         """
         names, timeouts = [name for name, _ in poll.queues], [timeout for _, timeout in poll.queues]
         given = {"tag": tag, "control": control, "most": most, "repeated": repeated, "lease": LEASE, "grace": GRACE}
@@ -66,7 +66,7 @@ class Runs:
         return self._namespace.pack("take", names, timeouts=timeouts, turns=list(poll.turns), **given)
 
     def read_take(self, reply: Reply, tag: str) -> list[Run] | Literal["halted"]:
-        """Read the reply to `pack_take`; none if it is ``again``: the caller repeats the request as it was."""
+        """Return the runs from the reply to `pack_take`; [] for ``again``: then the caller repeats the request."""
         if reply[0] != "ok":
             return "halted" if reply[0] == "halted" else []
         received, prefix = time.monotonic(), self._namespace.keys.prefix
@@ -95,7 +95,7 @@ class Runs:
         return runs
 
     def read_registration(self, reply: Reply) -> str:
-        """Read the reply to `pack_take` with an `idle_owner`: ``seen``, ``unknown``, or "" if nobody was asked."""
+        """Return from the reply to `pack_take`: ``seen`` or ``unknown`` for its `idle_owner`; "" if there was none."""
         return decode(reply[1]) if reply[0] == "empty" and len(reply) > 1 else ""
 
     def has_notices(self, reply: Reply) -> bool:
@@ -103,13 +103,13 @@ class Runs:
         return reply[0] == "empty" and len(reply) > 2
 
     def end(self, run: Run, next_state: NextState, late: float = 0.0) -> Answer:
-        """End `run`. `late` is for how many seconds it has been over; it must have been in time then."""
+        """End `run`. It was over `late` seconds ago, and must have been in time then."""
         return self.read_end(self._namespace.scripts.run(self.pack_end([(run, next_state)], late)))[0]
 
     def pack_end(self, ended: Sequence[EndedRun], late: float = 0.0, whole: bool = False) -> Call:
-        """End runs that were taken together, each where its next state says.
+        """Return the call that ends runs that were taken together, each with its next state.
 
-        If they are to end as a `whole`, none does for as long as the place of one must be computed again.
+        With `whole`, no run ends as long as the next state of one of them must be computed again.
         """
         numbers = number_queues([run.queue for run, _ in ended])
         jobs, homes, schedules, dues, hows, drops = [], [], [], [], {}, False
@@ -139,23 +139,23 @@ class Runs:
         if expiring := {run.jobid: at for run, each in own if (at := self._find_expiry(run, each))}:
             given["expiring"] = expiring
         call = self._namespace.pack("end", numbers, jobs=jobs, homes=homes, schedules=schedules, dues=dues, **given)
-        # A key costs the server something: most runs do without.
+        # The server checks each key, and most runs do not need these.
         keys = self._namespace.keys
         more = (keys.alerts, keys.blackouts, keys.saved, keys.progress) if drops else ()
         return replace(call, keys=(*call.keys, *more), packed=(self._pack_entry(ended),))
 
     def _format_due(self, run: Run, next_state: NextState) -> str:
-        """Return when a job is due next, for ``lua/end.lua``."""
+        """Return the next due time of a job, in the form of ``lua/end.lua``."""
         if next_state.due is not None:
             return next_state.due if isinstance(next_state.due, str) else format_time(next_state.due)
-        # Of what has stopped, the script knows whether it was a one-off.
+        # If the schedule is STOP, the script knows whether the job was a one-off.
         word = "again" if run.schedule == "STOP" else "spent" if is_one_off(run.schedule) else ""
         setting = self._namespace.forget_after
         kept = parse_options(run.options).get("forget-after", setting) if word and run.options else setting
         return word and f"{word}{kept}"
 
     def _find_expiry(self, run: Run, next_state: NextState) -> str:
-        """Return when the next occurrence expires if it is enqueued by the end of a run; "" if it does not."""
+        """Return when the next occurrence expires, if the end of a run enqueues it; "" if it does not expire."""
         expires = self._namespace.find_expires(run.options)
         if not expires or not isinstance(next_state.due, float):
             return ""
@@ -173,7 +173,7 @@ class Runs:
         return int(parse_options(run.options).get("history", self._history)) if run.options else self._history
 
     def read_end(self, reply: Reply) -> list[Answer]:
-        """Read the reply to `pack_end`: the answer for each run."""
+        """Return the answer for each run, from the reply to `pack_end`."""
         changed = iter(reply[2:])
         return [
             Answer(word, decode(next(changed)), decode(next(changed)), decode(next(changed)))
@@ -185,25 +185,25 @@ class Runs:
         ]
 
     def release(self, runs: Sequence[Run]) -> list[str]:
-        """Give back runs that were taken together and have not begun; return the words of ``lua/release.lua``."""
+        """Release runs that were taken together and have not begun; return a word of ``lua/release.lua`` for each."""
         numbers = number_queues(run.queue for run in runs)
         given: dict[str, Any] = {"tag": runs[0].tag, "jobs": [run.jobid for run in runs]}
-        # The timer of one may have come meanwhile.
+        # The timer of a run may have come meanwhile: set it again.
         if expiring := {run.jobid: at for run in runs if (at := self._find_own_expiry(run))}:
             given["expiring"] = expiring
         return decode(self._namespace.run("release", numbers, **given)[1]).split(" ")
 
     def _find_own_expiry(self, run: Run) -> str:
-        """Return when a run expires that has not begun; "" if it does not."""
+        """Return when a run that has not begun expires; "" if it does not expire."""
         expires = self._namespace.find_expires(run.options)
         if not expires or run.has_begun:
             return ""
         return format_time((run.start if run.was_asked_for else run.due) + expires)
 
     def heartbeat(self, runs: Sequence[Run]) -> list[str]:
-        """Say that the worker of `runs` lives; return ``ok``, ``cancelled``, ``overrun`` or ``stale`` for each.
+        """Send a heartbeat for `runs`; return ``ok``, ``cancelled``, ``overrun`` or ``stale`` for each.
 
-        It also says how far they are, of those of which that is not known yet.
+        It also sends the progress of those runs that have reported a new one.
         """
         jobs, tags = [run.jobid for run in runs], [run.tag for run in runs]
         calls = [self._namespace.pack("heartbeat", jobs=jobs, tags=tags, lease=LEASE, grace=GRACE)]
@@ -217,21 +217,21 @@ class Runs:
 
     def _pack_progress(self, news: Sequence[tuple[Run, Progress | None]]) -> Call:
         for run, _ in news:
-            # If the reply is lost, it may be there all the same.
+            # If the reply is lost, the server may have the progress nevertheless.
             run.told = run.told or NOTHING_TOLD
         records = [reported.format(run.tag) for run, reported in news if reported]
         jobs, tags = [run.jobid for run, _ in news], [run.tag for run, _ in news]
         return self._namespace.pack("progress", jobs=jobs, tags=tags, records=records)
 
     def save(self, run: Run, text: str) -> None:
-        """Keep JSON for the next try of the occurrence of `run`; "" for none. Raise `LostRun`."""
+        """Save JSON for the next try of the occurrence of `run`; "" removes it. Raise `LostRun`."""
         call = self._namespace.pack("save", job=run.jobid, tag=run.tag)
         record = encode(f"{run.key} {text}") if text else b""
         if self._namespace.scripts.run(replace(call, packed=(record,)))[0] != "ok":
             raise LostRun(f"{run.jobid}: its run is no longer this worker's, so nothing was saved")
 
     def read_saved(self, run: Run) -> str:
-        """Return the JSON that is kept for this occurrence; "" if none is. Note if it is that of an earlier one."""
+        """Return the JSON saved for this occurrence; "" for none. If any is stored, set `run.uses_saved`."""
         record = decode(self._namespace.ask("hget", self._namespace.keys.saved, encode(run.jobid)))
         run.uses_saved = run.uses_saved or bool(record)
         key, _, text = record.partition(" ")
@@ -240,7 +240,7 @@ class Runs:
 
 def _find_drop(run: Run, next_state: NextState) -> str:
     """Return what the end of a run removes: its ``progress``, or ``all`` that is kept for its job; "" for nothing."""
-    # What has failed keeps what it has saved: ``redbike run`` tries the same occurrence again.
+    # A failed occurrence keeps its saved value: ``redbike run`` tries it again.
     is_over = next_state.outcome in (Outcome.OK, Outcome.CANCELLED)
     if next_state.place == "unset" or ((run.uses_saved or run.has_begun) and is_over):
         return "all"
@@ -260,14 +260,14 @@ def _name_ending(next_state: NextState) -> str:
 
 
 def measure(run: Run) -> tuple[float, float]:
-    """Return how late a run began, and how long it took, in seconds; one that is not over takes until now."""
+    """Return how late a run began, and how long it took, in seconds. A run that is not over counts until now."""
     began = run.began or run.received
-    # Of a lost one, Redis' clock may have been set back.
+    # Not below 0: for a lost run, Redis' clock may have been set back.
     return run.start + (began - run.received) - run.due, max(0.0, (run.over or time.monotonic()) - began)
 
 
 def _pack_past(run: Run, next_state: NextState) -> bytes:
-    """Return an ended run as it is kept."""
+    """Return an ended run as it is stored."""
     waited, took = measure(run)
     how = next_state.outcome or Outcome.OK, run.attempt, next_state.error, run.result, run.usage
     packed = pack_run(run.due, waited, took, *how)
@@ -275,7 +275,7 @@ def _pack_past(run: Run, next_state: NextState) -> bytes:
 
 
 def _format_how(next_state: NextState) -> dict[str, Any]:
-    """Return how a run ended, for ``lua/end.lua``; nothing if it is done and the job goes where its schedule says."""
+    """Return how a run ended, for ``lua/end.lua``; {} if it ended well and the job goes on by its schedule."""
     how: dict[str, Any] = {}
     if next_state.place != "next":
         how["place"] = next_state.place

@@ -1,4 +1,4 @@
-"""The schedule of a job: its text, and what its options make of that."""
+"""The schedule of a job, from its text and its options."""
 
 from redbike.config.options import parse_options
 from redbike.errors import BadSchedule
@@ -14,7 +14,7 @@ def find_schedule(jobid: str, text: str, options: str) -> Schedule:
 
 
 def read_schedule(jobid: str, text: str | None, options: str) -> Schedule | None:
-    """Do what `find_schedule` does; return None for a damaged schedule, and for none."""
+    """Return what `find_schedule` does; None for a damaged or missing schedule."""
     try:
         return find_schedule(jobid, text or "", options)
     except BadSchedule:
@@ -22,7 +22,7 @@ def read_schedule(jobid: str, text: str | None, options: str) -> Schedule | None
 
 
 def apply_options(schedule: Schedule, jobid: str, options: str) -> Schedule:
-    """Return `schedule` as a job with these stored options has it."""
+    """Return `schedule` with the jitter that these stored options give the job."""
     seconds = find_jitter(options)
     return add_jitter(schedule, jobid, seconds) if seconds else schedule
 

@@ -1,4 +1,4 @@
-"""The transitions: each is one Lua script in ``lua/``. Its file has the name of the verb. Its reply begins with a word.
+"""The transitions: each is one Lua script in ``lua/``. Its file is named after the verb. Its reply begins with a word.
 
 See ``docs/scripts.rst`` for how to write one.
 """
@@ -23,15 +23,15 @@ from redbike.store.lua_loader import SCRIPTS, Script
 from redbike.store.records import decode
 
 Reply = list[Any]
-GUARD = "moved: "  # what a text begins with that stands in place of a key whose jobs have left for other shards
-FULL_FOR = 300.0  # seconds for which full texts are sent, once the server has asked for one
+GUARD = "moved: "  # begins the text that replaces a key when its jobs have moved to other shards
+FULL_FOR = 300.0  # seconds for which full texts are sent, after a plain text has replied `NEEDS_FULL`
 
 
 def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], error: Exception) -> Exception:
-    """Return an error that names the key that has a wrong type, as Redis' own does not; any other `error` as it is.
+    """Return an error that names the key of a wrong type, as the error of Redis does not. Return other errors as is.
 
-    `asked_for` has the keys of the request, each with the type that it should have. If its jobs have left for other
-    shards, the error is a `BadConfig` that says so.
+    `asked_for` has the keys of the request, each with its right type. If the jobs have moved to other shards, the error
+    is a `BadConfig` that says so.
     """
     if "WRONGTYPE Operation" not in str(error):
         return error
@@ -49,7 +49,7 @@ def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], 
 
 
 def list_kinds(given: Sequence[str], keys: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The keys that a script is given, each with the type that it has: those of `given`, of queues, and others."""
+    """Yield the keys of a script, each with its right type. In-flight keys, and keys on the move, are left out."""
     prefix = keys[0].removesuffix(given[0])
     for key in keys:
         name = key.removeprefix(prefix)
@@ -64,10 +64,10 @@ class Call:
     verb: str
     keys: tuple[str, ...]
     given: str  # JSON: what the script has as `given`
-    packed: tuple[bytes, ...] = ()  # what is no text: further arguments
+    packed: tuple[bytes, ...] = ()  # further arguments, which are no texts
 
     def list_kinds(self) -> Iterator[tuple[str, str]]:
-        """Its keys, each with the type that it has."""
+        """Yield its keys, each with its right type."""
         return list_kinds(SCRIPTS[self.verb].keys, self.keys)
 
 
@@ -93,9 +93,9 @@ class Scripts:
 
     @contextmanager
     def run_meanwhile(self, calls: Iterable[Call]) -> Iterator[list[Reply]]:
-        """Run several scripts while the caller's block goes on; their replies are in the list once that is over.
+        """Run several scripts while the caller's block runs; their replies are in the list after the block.
 
-        If the block fails, nobody knows whether they have run. If one of them fails, raise its error after the block.
+        If the block fails, it is unknown whether they have run. If a script fails, raise its error after the block.
         """
         try:
             pipeline = self._idle.pop()
@@ -112,17 +112,17 @@ class Scripts:
             raise
         finally:
             self._idle.append(pipeline)
-            # Afterwards: another thread may call `close` at any instant.
+            # After that line: another thread may call `close` at any instant.
             if not self._keeps:
                 self._release_idle()
 
     def close(self) -> None:
-        """Give back the connections that are kept for the next scripts, and from now on each after its script."""
+        """Release the idle connections, and from now on each connection after its script."""
         self._keeps = False
         self._release_idle()
 
     def drop_idle_connections(self) -> None:
-        """Disconnect what nobody uses: after a failover it may lead to a server that is only a replica now."""
+        """Close the idle connections: after a failover they may lead to a server that is only a replica now."""
         self._release_idle()
         drop_idle_connections(self.client)
 
@@ -135,16 +135,16 @@ class Scripts:
 class Pipeline:
     """A connection that one thread keeps. Scripts may be sent over it before earlier ones have been answered.
 
-    If the connection ends, it sends repeatable scripts again. After an error the next call gets a new connection, and
-    nobody knows whether the unanswered scripts have run. While `is_stopping()`, it does not wait for a slot of a
-    cluster that moves. It sends the plain texts of scripts that have one, until the server asks for a full one.
+    If the connection ends, it sends repeatable scripts again. After an error the next call gets a new connection,
+    and it is unknown whether the unanswered scripts have run. While `is_stopping()`, it does not wait for a slot of a
+    cluster that moves. It sends the plain texts of scripts that have one, until one replies `NEEDS_FULL`.
     """
 
     def __init__(self, client: "redis.Redis", is_stopping: Callable[[], bool] = lambda: False) -> None:
         self._client = client
         self._is_stopping = is_stopping
         self.line = Line(client)
-        self._sent: list[Call] = []  # those without an answer
+        self._sent: list[Call] = []  # calls without a reply
         self._full_until = 0.0  # until when full texts are sent, by the monotonic clock
 
     @property
@@ -156,7 +156,7 @@ class Pipeline:
         """Send several scripts; the next `run` returns their replies."""
         with translate_errors():
             try:
-                # The server runs one while the next is made.
+                # The server runs a script while the caller makes the next call.
                 for call in calls:
                     self._send(call)
             except BaseException:
@@ -177,25 +177,25 @@ class Pipeline:
             except BaseException as error:
                 refusal = isinstance(error, exceptions.ResponseError) and make_refusal(error)
                 if self._sent or not refusal or isinstance(refusal, Unreachable):
-                    # Replies may be left in it; or the server may be a replica now, and the name lead to another one.
+                    # Replies may be left in it. Or the server is a replica now, and its name leads to another one.
                     self.drop()
                 raise
         return [decode_word(reply) for reply in replies]
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Release the connection."""
         self.line.close()
         self._sent = []
 
     def drop(self) -> None:
-        """Give the connection up, as nobody is to read the replies that may be left in it."""
+        """Close the connection, as replies that nobody must read may be left in it."""
         self.line.drop()
         self._sent = []
 
     def _repeat_refused(self, sent: list[Call], replies: list[Any]) -> None:
-        """Send those again that the server has not run, and fill in their replies. Raise any other error.
+        """Send those calls again that the server has not run, and fill in their replies. Raise any other error.
 
-        It may not have known the script, or not have the slot of the keys any more, which is on the move then.
+        The server may not know a script. Or the slot of the keys moves to another server.
         """
         patience = time.monotonic() + MOVE_TIMEOUT
         self._repeat_unserved(sent, replies)
@@ -224,7 +224,7 @@ class Pipeline:
             self._repeat(sent, replies, is_unknown)
 
     def _repeat(self, sent: list[Call], replies: list[Any], is_meant: Callable[[Any], bool]) -> None:
-        """Send those again whose reply `is_meant`, and fill in the new replies."""
+        """Send those calls again whose reply `is_meant`, and fill in the new replies."""
         again = [i for i, reply in enumerate(replies) if is_meant(reply)]
         for i in again:
             self._send(sent[i])
@@ -232,7 +232,7 @@ class Pipeline:
             replies[i] = reply
 
     def _load(self, verbs: Iterable[str]) -> None:
-        """Make these scripts known to the server at the end of this line, and to no other."""
+        """Load these scripts on the server of this connection, and on no other."""
         self.line.send(*(pack(["SCRIPT", "LOAD", self._choose_text(verb).text]) for verb in verbs))
         for reply in [self.line.receive() for _ in range(self.line.pending)]:
             if isinstance(reply, Exception):
@@ -250,7 +250,7 @@ class Pipeline:
             self._send_again(error)
 
     def _send_again(self, error: Exception) -> None:
-        # If nothing is pending, it could not connect: it must not wait twice for a server that is away.
+        # If no reply is pending, connecting failed: do not wait twice for a server that is away.
         if not (self.line.pending and all(SCRIPTS[call.verb].is_repeatable for call in self._sent)):
             raise error
         self.line.drop()
@@ -267,24 +267,24 @@ class Pipeline:
 
 
 def is_unknown(reply: Any) -> bool:
-    """Tell whether the server has not known the script."""
+    """Tell whether the server did not know the script."""
     return isinstance(reply, exceptions.NoScriptError)
 
 
 def needs_full(reply: Any) -> bool:
-    """Tell whether the plain text of a script has stopped, and the full one is to be sent."""
+    """Tell whether the plain text of a script replied `NEEDS_FULL`."""
     return isinstance(reply, exceptions.ResponseError) and str(reply).startswith(NEEDS_FULL)
 
 
 def pack_call(call: Call, script: Script | None = None) -> bytes:
-    """Return the call as the server reads it, with this text of the script, or the full one."""
+    """Return the request for a call, with the digest of `script`, or of the full text."""
     head = _pack_head((script or SCRIPTS[call.verb]).digest, call.keys, 1 + len(call.packed)) + pack_word(call.given)
     return b"".join([head, *map(pack_bytes, call.packed)]) if call.packed else head
 
 
 @lru_cache(1024)
 def _pack_head(digest: str, keys: tuple[str, ...], further: int) -> bytes:
-    # The keys are most of a request, and mostly those of the last one.
+    # Keys are most of a request, and mostly the same as in the last one.
     return pack(["EVALSHA", digest, str(len(keys)), *keys], further)
 
 

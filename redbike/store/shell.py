@@ -1,7 +1,7 @@
 """One-offs of a shell: the ids of their jobs, their queue, and which workers take them.
 
-No other job has such an id: the name of a command in a file has no slash, and a queue of another one is named by its
-worker class.
+No other job has such an id, as the name of a command in a file has no slash. The queue of any other job is named after
+its worker class.
 """
 
 import secrets
@@ -12,15 +12,15 @@ from redbike.errors import BadJobId
 from redbike.store.names import check_jobid
 
 QUEUE = "work-shell"
-TAKER = "once/"  # what an entry of a worker has for them, besides the names of its commands
+TAKER = "once/"  # in the record of a worker that takes them, besides the names of its commands
 ENDING = ":shell"
 _DOES = "runs one-offs of a shell"
 
 
 def make_jobid(instant: float) -> str:
-    """Return a new id for a job that runs at `instant`, in epoch seconds. By id, jobs are in the order of their times.
+    """Return a new id for a job that runs at `instant` (epoch seconds).
 
-    The time in the id is in UTC.
+    The id begins with the time in UTC, so jobs sorted by id are sorted by time.
     """
     key = b32encode(secrets.token_bytes(5)).decode().lower()
     return f"{TAKER}{datetime.fromtimestamp(int(instant), UTC):%Y%m%dT%H%M%SZ}-{key}{ENDING}"
@@ -34,7 +34,7 @@ def is_of_shell(jobid: str) -> bool:
 def check_own_jobid(jobid: str) -> str:
     """Return `jobid` if programs and the page may set it. Raise `BadJobId`.
 
-    A one-off of a shell runs what its data say. Data that a program has from its users must not become one.
+    The data of a one-off of a shell are a command line. So a program that sets jobs for its users must not set one.
     """
     if is_of_shell(check_jobid(jobid)):
         raise BadJobId(f"bad job id {jobid!r}: only redbike at, in and now set such ids")
@@ -47,5 +47,5 @@ def get_taker(jobid: str) -> str:
 
 
 def say_need(taker: str) -> str:
-    """Return what no worker does if none takes a job for which it must have `taker`, as `get_taker` has it."""
+    """Return a phrase for messages such as "no worker …": what a worker must do or have to take such a job."""
     return _DOES if taker == TAKER else f"has a command or function for {taker!r}"

@@ -1,4 +1,4 @@
-"""The control signal, which tells every dispatcher and worker to stop after its current job."""
+"""The control signal HALT: every dispatcher and worker stops after its current job."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from redbike.text.printable import quote
 
 
 def check_signal(signal: str) -> str:
-    """Return `signal` if there is one of this name. Raise `BadConfig`."""
+    """Return `signal` if it is the name of a signal, in upper or lower case. Raise `BadConfig` if not."""
     if not isinstance(signal, str) or signal.upper() != "HALT":
         raise BadConfig(f"bad signal {quote(signal)}: HALT is the only one")
     return signal
@@ -34,29 +34,29 @@ class Signal(NamedTuple):
 
 
 class Signals(Part):
-    """Gives the control signal, reads it, and takes it back."""
+    """Sets, reads and removes the control signal."""
 
     def halt(self) -> None:
         """Tell every dispatcher and worker that runs now to stop after its current job."""
         self._namespace.run("halt", signal="HALT", request=make_tag())
 
     def pass_on(self) -> None:
-        """Leave the token that woke this process to the next one."""
+        """Push the token that woke this process again, for the next one."""
         self._namespace.run("halt")
 
     def clear(self) -> None:
-        """Take back a HALT for those that have not read it yet."""
+        """Remove a HALT: processes that have not read it yet go on."""
         self._namespace.ask("delete", self._namespace.keys.control, self._namespace.keys.halt)
 
     def read(self) -> Signal:
-        """Return the control signal, and Redis' clock, in one round trip."""
+        """Return the control signal, and Redis' clock just before; -inf without the right to read the clock."""
         key, now = self._namespace.keys.control, self._namespace.now
         try:
             clock, found = self._namespace.ask_all(("time",), ("get", key), at_once=False)
         except Unreachable:
             raise
         except ServerError:
-            # Without the right to ask for the clock, any other signal counts as a new one.
+            # Without the right for TIME, any other signal counts as a new one.
             return Signal(decode(self._namespace.ask("get", key)), -math.inf)
         return Signal(decode(found), read_time(clock) if now is None else now)
 
@@ -66,17 +66,17 @@ class Signals(Part):
 
 
 def has_new_halt(known: dict[str, Signal], signals: Mapping[str, Signal]) -> bool:
-    """Tell whether one of `signals` is a HALT that was given after `known` was read first; both are by prefix.
+    """Tell whether one of `signals` is a HALT that was given after `known` was first read. Both are by prefix of shard.
 
-    Each shard is compared with itself: each has a time of its own for the same HALT, and some may be away. The first
-    signal of a shard becomes `known`. So does an older one: a server that went back has it again.
+    Each shard is compared with itself, as each has its own time for the same HALT, and some may be away. The first
+    signal of a shard is stored in `known`. So is an older signal, which a server has again after it went back in time.
     """
     found = False
     for prefix, signal in signals.items():
         before = known.setdefault(prefix, signal)
         if signal.text in ("", before.text):
             continue
-        # If the clock was set back, times do not tell which is older.
+        # If the clock was set back, times do not show which signal is older.
         if signal.given_at >= before.now - CLOCKS_DIFFER or signal.now < before.now:
             found = True
         else:

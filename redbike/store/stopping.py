@@ -1,4 +1,4 @@
-"""What a run sees of a worker that is to stop."""
+"""How a run finds out that its worker is to stop."""
 
 import os
 from collections.abc import Generator
@@ -7,18 +7,18 @@ from typing import Any, Protocol
 
 
 class StopFlag(Protocol):
-    """What is set when a worker is to stop."""
+    """A flag that is set when a worker is to stop."""
 
     def is_set(self) -> bool:
         """Tell whether it is set."""
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable once it is set."""
+        """Return a file descriptor that becomes readable when the flag is set."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Stopping:
-    """True once a worker is to stop. To await it is to wait for that."""
+    """True once a worker is to stop. A coroutine can await it, to wait until then."""
 
     _flag: Any  # a `StopFlag`, or None
 
@@ -44,7 +44,7 @@ class Stopping:
         if self._flag is None:
             await stopping.wait()
             return
-        # Of its own: a loop has one callback for each descriptor, and many may wait.
+        # A descriptor of its own: a loop has one callback for each descriptor, and many coroutines may wait.
         descriptor = os.dup(self._flag.fileno())
         try:
             loop.add_reader(descriptor, stopping.set)

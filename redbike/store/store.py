@@ -1,12 +1,12 @@
 """The state of all jobs, in Redis.
 
-A job is on the timeline, in a queue, in flight, or stopped. Each transition is one Lua script, which moves jobs in one
-step: so no instant exists at which a job is nowhere. Python computes *when* a job runs next. The scripts commit that
-only if nothing changed meanwhile. Redis' own clock counts, so hosts need not agree on time.
+A job is on the timeline, in a queue, in flight, held by a pause, or stopped. Each transition is one Lua script, which
+moves jobs in one step, so a job is never nowhere. Python computes *when* a job runs next. The script commits this time
+only if nothing has changed meanwhile. All times are of Redis' own clock, so the clocks of hosts may differ.
 
-A method packs the request of a transition, and reads the reply. Transitions that share a round trip with others have
-one method for each: `pack_…` and `read_…`. They are grouped by who needs them; ``docs/architecture.rst`` lists the
-groups. `redbike.store.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
+A method packs the request of a transition, and reads the reply. A transition that can share a round trip with others
+has two methods: `pack_…` and `read_…`. The methods are grouped by their callers; ``docs/architecture.rst`` lists the
+groups. `redbike.store.keys` describes the keys, and ``docs/scripts.rst`` explains how to write a script.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -62,12 +62,11 @@ QueueFor = Callable[[str], str]
 
 
 class Store:
-    """The jobs under one prefix. `queue_for` names the queue of a job id.
+    """The jobs under one prefix. `queue_for` returns the queue of a job id.
 
-    The last `failures_limit` failures are kept, and of each job the last `history` runs, unless it has that option. A
-    one-off that has ended is forgotten `forget_after` so many seconds, unless it has that option, or this is ``never``.
-    An occurrence that waits expires after `expires` seconds, unless its job has that option, or this is 0.
-    `host` is the name of this host; "" for that which the system knows.
+    The last `failures_limit` failures are kept, and the last `history` runs of each job. A one-off is forgotten
+    `forget_after` seconds after its end, or ``never``. A waiting occurrence expires after `expires` seconds; 0 for
+    never. The options of a job override the last three. `host` is the name of this host; "" for the system's own.
     """
 
     def __init__(
@@ -95,17 +94,17 @@ class Store:
 
     @property
     def agreement(self) -> Agreement:
-        """Among how many shards its jobs are divided."""
+        """The number of shards among which its jobs are divided."""
         return Agreement(self.client, self.keys.prefix)
 
     @property
     def shards(self) -> "Sequence[Store]":
-        """The stores of all shards, which is only this one; see `redbike.store.sharded.store`."""
+        """The stores of all shards: here only this one; see `redbike.store.sharded.store`."""
         return (self,)
 
     @property
     def whole(self) -> "Store":
-        """The store of all shards: what a job of this one follows may be in another one."""
+        """The store of all shards, as a job of this shard may follow a job of another one."""
         return self._whole or self
 
     def find_shard(self, jobid: str) -> "Store":
@@ -113,7 +112,7 @@ class Store:
         return self
 
     def number_shard(self, jobid: str) -> int:
-        """Return which of `shards` that is."""
+        """Return the index in `shards` of the store in which a job is."""
         return 0
 
     def _group(self, namespace: Namespace) -> None:
@@ -158,11 +157,11 @@ class Store:
         self._whole = whole
 
     def at(self, now: float | None) -> "Store":
-        """Return this store with its clock stopped at `now` (epoch seconds). It shares the connections."""
+        """Return this store with its clock stopped at `now` (epoch seconds); None for the server's clock."""
         return self.follow(None if now is None else lambda: now)
 
     def follow(self, clock: Callable[[], float] | None) -> "Store":
-        """Return this store with a clock of its own, for tests; None for the server's. It shares the connections."""
+        """Return this store with another `clock`, for tests; None for the server's. It shares the connections."""
         return self._copy(replace(self._namespace, clock=clock))
 
     @property
@@ -171,23 +170,23 @@ class Store:
         return self._namespace.now
 
     def noted_as(self, who: str | None) -> "Store":
-        """Return this store, whose changes are noted in the log as those of `who`; None for no notes."""
+        """Return this store with changes noted in the log as those of `who`; None to note nothing."""
         return self._copy(replace(self._namespace, who=who))
 
     @property
     def who(self) -> str | None:
-        """As whose changes those of this store are noted; None if they are not."""
+        """The person whose name the log has for changes by this store; None if it does not note them."""
         return self._namespace.who
 
     @contextmanager
     def hold_connection(self) -> Iterator["Store"]:
-        """Give this store with one connection, for scans; it fails if the connection is lost, or the keys move."""
+        """Yield this store with one connection, for scans; it fails if the connection is lost, or the keys move."""
         with hold_connection(self.client, self.keys.schedules) as client:
             yield self._copy(replace(self._namespace, client=client, clock=None))
 
     @contextmanager
     def connect_anew(self) -> Iterator["Store"]:
-        """Give this store with connections of its own: what was interrupted may hold the others."""
+        """Yield this store with new connections, as an interrupted call may still hold the others."""
         with closing(connect(self.client)) as client:
             aim_at(client, self.keys.prefix)
             yield self._copy(replace(self._namespace, client=client, scripts=Scripts(client), clock=None))
@@ -207,20 +206,20 @@ class Store:
         return _name_queue(self._queue_for, self._find_base(jobid) if looks_like_one(jobid) else jobid)
 
     def _find_base(self, jobid: str) -> str:
-        """Return the job whose queue is that of `jobid`: itself, or that of whose backfill it is an occurrence."""
+        """Return the job whose queue `jobid` uses: the backfilled job if it is of a backfill, else itself."""
         options = self._namespace.ask("hget", self._namespace.keys.options, encode(jobid))
         return find_backfill(decode(options))[0] or jobid
 
     def name_queue(self, jobid: str) -> str:
-        """Return the queue of the next run of a job; "" if nobody knows."""
+        """Return the queue of the next run of a job; "" if it has none."""
         return self._namespace.find_queue(jobid)
 
     def queue_to_set(self, jobid: str) -> str:
-        """Return the queue of `jobid`, which is to be set. Raise `BadQueueName` also if no worker could do it."""
+        """Return the queue of a job to set. Raise `BadQueueName`, also if no worker could run this job."""
         return _name_queue(self._to_set, jobid)
 
     def freeze_queues(self) -> QueueFor:
-        """Return `queue_to_set`, as it is now: it reads nothing from the server any more."""
+        """Return a function that does what `queue_to_set` does now, but reads nothing from the server."""
         freeze: Callable[[], QueueFor] | None = getattr(self._to_set, "freeze", None)
         return partial(_name_queue, freeze() if freeze else self._to_set)
 

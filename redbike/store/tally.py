@@ -1,18 +1,20 @@
-"""What entries of the journal add to the counts. It reads no more of a run than that: there may be 100,000 a second.
+"""What entries of the journal add to the counts. It reads of a run only what it counts: 100,000 may end in a second.
 
-The counts have these fields, where QUEUE is empty for those queues for which there was no more room:
+The counts have these fields. QUEUE is empty for queues that no longer fit into the hash:
 
 - ``runs:OUTCOME:QUEUE``: ended runs,
-- ``took:SECONDS:QUEUE``: those that took at most so long, and longer than the next lower one of `BUCKETS`,
-- ``microseconds::QUEUE``: that they took together,
+- ``took:SECONDS:QUEUE``: runs, except lost ones, that took up to SECONDS, and more than the bound before in `BUCKETS`,
+- ``microseconds::QUEUE``: the total duration of runs, except lost ones,
 - ``forgotten::``: one-offs that were forgotten after their end,
 - ``rewinds::``: how often the server went back in time,
-- ``delay:SECONDS:QUEUE``: first tries that began at most so long after their due time, by the same bounds,
-- ``delays::QUEUE``: microseconds that these were late together,
+- ``delay:SECONDS:QUEUE``: first tries that began up to SECONDS after their due time, with the same bounds,
+- ``delays::QUEUE``: the total delay of first tries in microseconds,
 - ``archived``: entries of the journal that were ever archived,
-- ``archiver``: ``TIME TOKEN`` of who is archiving,
+- ``archiver``: ``TIME TOKEN`` of the process that archives,
 - ``recent``: JSON ``{QUEUE: {PART: ended runs}}``, for those parts of `PART` seconds that are less than `RECENT` ago,
-- ``hour``: the same of each `MINUTE`, for the last `HOUR`.
+- ``hour``: the same for each `MINUTE` of the last `HOUR`.
+
+Occurrences of backfills have no delay.
 """
 
 import json
@@ -30,20 +32,20 @@ from redbike.store.history import BAD, OUTCOMES, read_facts
 BUCKETS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0, 7200.0)  # seconds
 PART, RECENT = 10, 60  # seconds
 MINUTE, HOUR = 60, 3600  # seconds
-MOST_RECENT = 5000  # parts of queues
+MOST_RECENT = 5000  # parts that are kept, of all queues together
 
-_BOUNDS = struct.unpack(f"<{len(BUCKETS)}f", struct.pack(f"<{len(BUCKETS)}f", *BUCKETS))  # as a run keeps its seconds
+_BOUNDS = struct.unpack(f"<{len(BUCKETS)}f", struct.pack(f"<{len(BUCKETS)}f", *BUCKETS))  # rounded as in a stored run
 _NAMES = [f"{bound:g}" for bound in (*BUCKETS, math.inf)]
 _LOST = OUTCOMES.index(Outcome.LOST)
 
 
 def count(entries: Iterable[bytes]) -> Counter[str]:
-    """Return what entries add to the counts. Damaged ones add nothing."""
+    """Return what entries add to the counts, by field. Damaged entries add nothing."""
     return count_all(entries)[0]
 
 
 def count_recent(entries: Iterable[bytes]) -> Counter[tuple[int, str]]:
-    """Return how many runs of entries have ended, by the number of the part of `PART` seconds, and queue."""
+    """Return how many runs of entries have ended, by (number of the part of `PART` seconds, queue)."""
     recent = Counter[tuple[int, str]]()
     for entry in entries:
         with suppress(*BAD):
@@ -63,7 +65,7 @@ def _name_queues(batch: Batch, parts: Counter[tuple[int, int]]) -> Counter[tuple
 
 
 def count_all(entries: Iterable[bytes]) -> tuple[Counter[str], Counter[tuple[int, str]]]:
-    """Return both counts of entries, and read each entry once."""
+    """Return the results of `count` and `count_recent`, but read each entry only once."""
     counts, recent = Counter[str](), Counter[tuple[int, str]]()
     for entry in entries:
         with suppress(*BAD):
@@ -90,7 +92,7 @@ def _count(batch: Batch) -> tuple[Counter[str], Counter[tuple[int, str]]]:
         name = batch.queues[queue]
         counts[f"runs:{OUTCOMES[outcome]}:{name}"] += number
         if outcome != _LOST:
-            # Nobody knows how long the others took.
+            # How long a lost run took is unknown.
             counts[f"took:{_NAMES[bucket]}:{name}"] += number
     for queue, total in seconds.items():
         counts[f"microseconds::{batch.queues[queue]}"] += round(total * 1_000_000)
@@ -102,7 +104,7 @@ def _count(batch: Batch) -> tuple[Counter[str], Counter[tuple[int, str]]]:
 
 
 def sum_minutes(recent: Counter[tuple[int, str]]) -> Counter[tuple[int, str]]:
-    """Return runs by the number of the minute, and queue, that `count_recent` has counted."""
+    """Return the counts of `count_recent` by (number of the minute, queue)."""
     found = Counter[tuple[int, str]]()
     for (part, queue), number in recent.items():
         found[part * PART // MINUTE, queue] += number
@@ -112,9 +114,9 @@ def sum_minutes(recent: Counter[tuple[int, str]]) -> Counter[tuple[int, str]]:
 def format_recent(
     kept_before: Counter[tuple[int, str]], added: Counter[tuple[int, str]], most: int = RECENT // PART
 ) -> str:
-    """Return ended runs by part and queue as they are to be kept, for the `most` parts before the newest that is added.
+    """Return as JSON to store the ended runs of the newest added part, and of the `most` parts before it.
 
-    Those to come are left out, too: the clock was ahead when they ended.
+    Much later parts are left out, too: the clock was ahead when these runs ended.
     """
     newest = max((part for part, _ in added), default=0)
     kept: dict[str, dict[str, int]] = {}
@@ -125,7 +127,7 @@ def format_recent(
 
 
 def parse_recent(text: str) -> Counter[tuple[int, str]]:
-    """Read what `format_recent` has made; none for anything else."""
+    """Read a text of `format_recent`; an empty counter for any other text."""
     found: Counter[tuple[int, str]] = Counter()
     with suppress(ValueError, TypeError, AttributeError, RecursionError):
         for queue, parts in json.loads(text).items():

@@ -1,4 +1,4 @@
-"""The transitions of the dispatcher: it surveys what is due, and moves jobs from the timeline to queues."""
+"""The transitions of the dispatcher: it surveys due jobs, and moves jobs from the timeline to queues."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +16,10 @@ from redbike.store.run import Run
 from redbike.store.scripts import Call, Reply
 
 MOST_DUE = 4 * PAGE  # due jobs in a survey
-MOST_TIMERS = 100  # instants of limits that have come, in a survey
-MOST_COMING = 50  # jobs that are due next in a survey
+MOST_TIMERS = 100  # timers whose time has come, in a survey
+MOST_COMING = 50  # jobs that are due next, in a survey
 MOST_FORGOTTEN = 50  # one-offs that are forgotten in one step
-# Seconds after which a due job is tried again at most: it has no queue, or no worker has its command.
+# The most seconds until a due job is tried again that has no queue, or whose command no worker has.
 PUT_OFF = 20.0
 
 DueJob = tuple[str, str, str]  # job id, due time as Redis spells it, name of the queue; "" if it has none
@@ -37,13 +37,13 @@ class Survey:
     dispatched: float | None
     next_lease: float | None
     due: list[tuple[str, str]]  # job id and due time, the latter as Redis spells it
-    coming: list[tuple[str, str]]  # the same, of some of those that are due next, in order
-    lost: list[Run]  # those that were taken together one behind the other
-    strays: dict[str, list[str]]  # by lost tag: jobs that it lists, but that are not in flight under it
-    timers: list[str]  # those that have come, see ``-timers`` in `redbike.store.keys`
+    coming: list[tuple[str, str]]  # the same for some of the jobs that are due next, in order
+    lost: list[Run]  # runs that were taken together follow each other
+    strays: dict[str, list[str]]  # by lost tag: jobs in its list that are not in flight under it
+    timers: list[str]  # those whose time has come, see ``-timers`` in `redbike.store.keys`
     next_timer: float | None
-    journal: int  # entries
-    is_ripe: bool = False  # there is a one-off to forget
+    journal: int  # entries in the journal
+    is_ripe: bool = False  # whether there is a one-off to forget
 
     @property
     def next_due(self) -> float | None:
@@ -53,17 +53,17 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Expiring:
-    """A job in a queue whose timer says that its occurrence expires. Times are epoch seconds by Redis' clock."""
+    """A job in a queue whose expiry timer has come. Times are epoch seconds by Redis' clock."""
 
     jobid: str
     now: float
-    at: float  # the timer
-    found: dict[str, str]  # of schedule, queued, retry_state and pause what is there, as Redis spells it
+    at: float  # the time of the timer
+    found: dict[str, str]  # its schedule, queued, retry_state and pause, those that exist, as Redis spells them
     options: str  # as they are stored
 
     @classmethod
     def read(cls, jobid: str, text: bytes) -> "Expiring":
-        """Read what ``lua/expire.lua`` replies."""
+        """Read the JSON in the reply of ``lua/expire.lua``."""
         told = read_json(text)
         return cls(jobid, float(told["now"]), float(told["at"]), told["found"] or {}, told.get("options", ""))
 
@@ -75,40 +75,40 @@ class Expiring:
 
 @dataclass(frozen=True, slots=True)
 class Expiration:
-    """What becomes of a job whose timer says that its occurrence expires: it stays, or goes on without that."""
+    """The next state of a job whose expiry timer has come: it stays in the queue, or its occurrence is skipped."""
 
     job: Expiring
     never: bool = False  # it stays, and does not expire
-    at: float | None = None  # it stays, and expires then
-    due: float | None = None  # when it goes on; None: never
-    retry_state: str = ""  # its record then
-    skipped: Mapping[Skip, int] = field(default_factory=dict)  # how many occurrences, by reason
+    at: float | None = None  # it stays, and expires at this time
+    due: float | None = None  # the next due time if it is skipped; None: never
+    retry_state: str = ""  # its new retry state
+    skipped: Mapping[Skip, int] = field(default_factory=dict)  # how many occurrences are skipped, by reason
 
 
 def is_ahead(instant: float, now: float) -> bool:
-    """Tell whether `instant` comes from a clock that was ahead of the one that says `now`: do not believe it."""
+    """Tell whether `instant` comes from a clock that was ahead of the clock of `now`, and so is wrong."""
     return instant > now + CLOCKS_DIFFER
 
 
 class Timeline(Part):
-    """Surveys and dispatches what is due."""
+    """Surveys and dispatches due jobs."""
 
     def pack_survey(self, passed_over: int = 0) -> Call:
-        """Ask what is due, `MOST_DUE` jobs at most without the first `passed_over`, and for `PAGE` lost runs."""
+        """Return the call of a survey: `MOST_DUE` due jobs at most after the first `passed_over`, `PAGE` lost runs."""
         most: dict[str, Any] = {"due": MOST_DUE, "lost": PAGE, "coming": MOST_COMING, "timers": MOST_TIMERS}
         return self._namespace.pack("survey", passed_over=passed_over, **most)
 
     def read_survey(self, reply: Reply) -> Survey:
-        """Read the reply to `pack_survey`."""
+        """Return the survey from the reply to `pack_survey`."""
         found = read_json(reply[1])
         now, lost = float(found["now"]), list[Run]()
         strays: dict[str, list[str]] = {}
-        # Lua has one kind of table: an empty one is an object.
+        # Lua has only one kind of table: an empty one becomes an object in JSON.
         for tag in found["lost"] or ():
             if not tag["jobs"]:
                 strays[tag["tag"]] = []
                 continue
-            # By job: a damaged list may have one twice.
+            # By job: a damaged list may have a job twice.
             tag.setdefault("options", [False] * len(tag["jobs"]))
             rows = {row[0]: row for row in zip(*(tag[name] for name in _COLUMNS), strict=True)}
             read = (self._read_lost_run(*row) for row in rows.values())
@@ -136,7 +136,7 @@ class Timeline(Part):
         )
 
     def _read_lost_run(self, jobid: str, record: str, schedule: str, retry_state: str, options: str) -> Run | None:
-        # What is not there is False.
+        # A missing record is False.
         found, kept = RunRecord.parse(record or ""), RetryState.parse(retry_state or "")
         if found is None:
             return None
@@ -154,10 +154,10 @@ class Timeline(Part):
         late_too: bool = False,
         expires: float = 0.0,
     ) -> Call:
-        """Move jobs to their queues in one step; those that are not due then any more are passed over.
+        """Return the call that moves due jobs to their queues in one step. Jobs that are not due any more are skipped.
 
-        `grace`, `overlap` and `expires` are the settings of these names, for the jobs that have no such option. Those
-        that are late by more than their grace, or have expired, stay where they are, unless these are to be moved too.
+        `grace`, `overlap` and `expires` are the settings of these names, for jobs without such an option. Jobs that are
+        late by more than their grace, or have expired, stay where they are, unless `late_too`.
         """
         numbers = number_queues(name for _, _, name in due if name)
         jobs, dues, homes = zip(*due, strict=True) if due else ((), (), ())
@@ -169,11 +169,11 @@ class Timeline(Part):
         return self._namespace.pack("dispatch", numbers, jobs=jobs, dues=dues, homes=homes, **given)
 
     def read_dispatch(self, reply: Reply) -> int:
-        """Return how many jobs moved, from the reply to `pack_dispatch`."""
+        """Return how many jobs were moved, from the reply to `pack_dispatch`."""
         return int(reply[1])
 
     def read_late(self, reply: Reply) -> list[tuple[str, str]]:
-        """Return the jobs that were late or had expired, with their due times as texts."""
+        """Return the jobs that were late or had expired, with due times as texts, from the reply to `pack_dispatch`."""
         return pair_up(list(map(decode, reply[2:])))
 
     def pack_skip(
@@ -185,7 +185,7 @@ class Timeline(Part):
         count: int,
         reason: Skip = Skip.MISSED,
     ) -> Call:
-        """Give up `count` past occurrences of a job on the timeline, unless it has moved on meanwhile."""
+        """Return the call that skips `count` past occurrences of a job on the timeline, unless the job has moved."""
         given: dict[str, Any] = {"job": jobid, "due": due, "schedule": schedule, "count": count, "reason": reason}
         if next_due is not None:
             given["next"] = next_due
@@ -194,13 +194,13 @@ class Timeline(Part):
         return self._namespace.pack("skip", **given)
 
     def read_expiring(self, jobids: Sequence[str]) -> list[Expiring]:
-        """Return those jobs that wait in queues, of some of which the time to expire has come."""
+        """Return those of `jobids` that wait in a queue, and whose expiry timer has come."""
         replies = self._namespace.scripts.run_all([self._namespace.pack("expire", job=jobid) for jobid in jobids])
         told = ((jobid, reply[1]) for jobid, reply in zip(jobids, replies, strict=True) if reply[0] == "waits")
         return [Expiring.read(jobid, text) for jobid, text in told]
 
     def expire(self, expirations: Sequence[Expiration]) -> list[str]:
-        """Skip occurrences that have expired, each in its own step; return a word of ``lua/expire.lua`` for each."""
+        """Skip expired occurrences, each in its own step; return a word of ``lua/expire.lua`` for each."""
         replies = self._namespace.scripts.run_all([self._pack_expire(each) for each in expirations])
         return [decode(reply[1]) if len(reply) > 1 else reply[0] for reply in replies]
 
@@ -230,7 +230,7 @@ class Timeline(Part):
         return [(decode(jobid), repr(due)) for jobid, due in rows]
 
     def list_soonest(self, number: int) -> list[str]:
-        """Return the ids of the jobs that are due first; without those that wait for their parents."""
+        """Return the ids of the `number` jobs that are due first, without followers that wait for their parents."""
         span, bounds = {"byscore": True, "offset": 0, "num": number}, ("-inf", f"({AWAITED:.0f}")
         return list(map(decode, self._namespace.ask("zrange", self._namespace.keys.timeline, *bounds, **span)))
 
@@ -243,11 +243,11 @@ class Timeline(Part):
         mine: float | None = None,
         ended: bool = False,
     ) -> tuple[str, str] | None:
-        """Note that everything due by `until` was dispatched. Only if the clock `was_ahead`, it may go back.
+        """Store that all jobs due by `until` were dispatched. The stored instant goes back only if a clock `was_ahead`.
 
-        If the server has an earlier instant than that which is `known`, or the clock was ahead, it notes a rewind:
-        return its field and its record. So it does if it has an earlier one of the dispatcher `owner` than that which
-        this has kept last itself, `mine`. One that has `ended` leaves none.
+        The script notes a rewind, and this returns its field and record, if a clock was ahead by much, or if the server
+        has lost an instant: the one it has is before `known`, or the one it has of the dispatcher `owner` is before
+        `mine`, which that has stored last. A dispatcher that has `ended` leaves no instant of its own.
         """
         given: dict[str, Any] = {"known": known, "owner": owner or None, "mine": mine, "ended": ended or None}
         given = {name: value for name, value in given.items() if value is not None}
@@ -255,11 +255,11 @@ class Timeline(Part):
         return (decode(reply[1]), decode(reply[2])) if len(reply) > 1 else None
 
     def read_clock(self) -> float:
-        """Return Redis' clock, in epoch seconds; with a clock of its own, what that says."""
+        """Return Redis' clock in epoch seconds; if the store has a clock of its own, the time of that."""
         return self._namespace.read_clock()
 
     def read_dispatched(self) -> tuple[float, float | None]:
-        """Return what `read_clock` does, and until when all is dispatched; None if there was no dispatcher yet."""
+        """Return the time of `read_clock`, and until when all was dispatched; None if there was no dispatcher yet."""
         asked = ("time",), ("zscore", self._namespace.keys.dispatched, "until")
         clock, dispatched = self._namespace.ask_all(*asked, at_once=False)
         now = self._namespace.now
@@ -267,9 +267,9 @@ class Timeline(Part):
 
 
 def find_put_off(namespace: Namespace, dues: Mapping[str, float | None], now: float) -> dict[str, float]:
-    """Return of jobs on the timeline, by their instants there, since when those are due that were put off.
+    """Return the due times of those jobs that were put off. `dues` has the instants of jobs on the timeline.
 
-    Nobody could name their queue, or no worker has their command: the timeline has when that is tried again.
+    A job is put off if nobody could name its queue, or if no worker has its command. Its instant is its next try.
     """
     jobids = [jobid for jobid, due in dues.items() if due is not None and now < due <= now + PUT_OFF]
     if not jobids:

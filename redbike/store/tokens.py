@@ -1,7 +1,7 @@
-"""The tokens of those who ask the API and the page: what each may do, with which jobs, and until when.
+"""The tokens for the API and the dashboard: what each may do, with which jobs, and until when.
 
-The secret of a token is kept nowhere. Its SHA-256 is: a secret of 256 random bits cannot be guessed from that, so
-nothing slower is needed, as it would be for a password that a person has chosen.
+The secret of a token is not stored, only its SHA-256. Nobody can guess a secret of 256 random bits from this, so a
+slower hash is not needed, as it would be for a password that a person has chosen.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ from redbike.text.parsing import load_object
 from redbike.text.printable import quote
 
 Role = Literal["read", "operate", "write"]
-ROLES: tuple[Role, ...] = get_args(Role)  # each may do what those before it may
-START = "redbike_"  # of each secret, so that people and scanners know one where they see it
+ROLES: tuple[Role, ...] = get_args(Role)  # each role includes those before it
+START = "redbike_"  # begins each secret, so that people and scanners recognize it
 MOST_PATTERNS = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -33,19 +33,19 @@ class UnknownToken(RedbikeError, LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What somebody may do who shows a secret. Times are epoch seconds."""
+    """What the owner of a secret may do. Times are epoch seconds."""
 
     name: str
     role: Role
-    jobs: tuple[str, ...]  # patterns of the jobs that it is for; none for all
-    expires: float | None
+    jobs: tuple[str, ...]  # patterns of the ids of its jobs; empty for all jobs
+    expires: float | None  # None: never
     since: float
     by: str
     digest: str = field(repr=False)
 
     @classmethod
     def parse(cls, name: str, record: str) -> Self | None:
-        """Read a record; None for one that is damaged: it lets nobody in."""
+        """Read a record; None for a damaged one, which gives no access."""
         kept = load_object(record) or {}
         try:
             jobs = tuple(check_pattern(text) for text in kept["jobs"])
@@ -61,29 +61,29 @@ class Token:
         return json.dumps({**kept, "by": self.by, "digest": self.digest}, ensure_ascii=False)
 
     def is_valid(self, now: float) -> bool:
-        """Tell whether it has not expired at `now`, by Redis' clock."""
+        """Tell whether it has not expired at `now` (epoch seconds by Redis' clock)."""
         return self.expires is None or now < self.expires
 
     def covers(self, jobid: str) -> bool:
-        """Tell whether it is for a job of this id."""
+        """Tell whether it is valid for a job of this id."""
         return compile_patterns(self.jobs)(jobid)
 
     def describe(self) -> str:
-        """Return what it may do, for the log."""
+        """Return in words what it allows, for the log."""
         jobs = f", jobs {' '.join(self.jobs)}" if self.jobs else ""
         return f"{self.name}: {self.role}{jobs}"
 
 
 class Tokens(Part):
-    """Keeps the tokens."""
+    """Stores the tokens."""
 
     def add(self, token: Token) -> None:
-        """Keep a token. Raise `BadConfig` if there is one of this name."""
+        """Store a token. Raise `BadConfig` if there is one of this name."""
         if self._run(token.name, f"add {token.describe()}", record=token.format()) == "taken":
             raise BadConfig(f"bad name {token.name!r}: a token has this name already; redbike token remove revokes it")
 
     def remove(self, name: str) -> None:
-        """Forget a token: from then on nobody may do anything with it. Raise `UnknownToken`."""
+        """Remove a token: from now on it gives no access. Raise `UnknownToken`."""
         if self._run(check_name(name), f"remove {name}") == "unknown":
             raise UnknownToken(f"no such token: {name!r}")
 
@@ -91,7 +91,7 @@ class Tokens(Part):
         return str(self._namespace.run("token", name=name, detail=detail, request=make_tag(), **given)[0])
 
     def read_all(self) -> tuple[list[Token], float]:
-        """Return the tokens by name, also those that have expired, and Redis' clock. Damaged ones are left out."""
+        """Return the tokens, sorted by name, with expired and without damaged ones, and Redis' clock."""
         kept, clock = self._namespace.ask_all(("hgetall", self._namespace.keys.tokens), ("time",), at_once=False)
         found = (Token.parse(decode(name), decode(record)) for name, record in sorted(kept.items()))
         return [token for token in found if token], self._namespace.now or read_time(clock)
@@ -103,12 +103,12 @@ def make_secret() -> str:
 
 
 def make_digest(secret: str) -> str:
-    """Return what is kept of a secret."""
+    """Return the SHA-256 of a secret, in hexadecimal."""
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
 
 
 def find_token(tokens: Iterable[Token], secret: str, now: float) -> Token | None:
-    """Return the token with this secret, if it is valid at `now`. The time that it takes says nothing of any secret."""
+    """Return the token with this secret if it is valid at `now`, else None. Its duration reveals no secret."""
     digest, found = make_digest(secret), None
     for token in tokens:
         if hmac.compare_digest(token.digest.encode(), digest.encode()):
@@ -117,7 +117,7 @@ def find_token(tokens: Iterable[Token], secret: str, now: float) -> Token | None
 
 
 def check_name(name: str) -> str:
-    """Return the name of a token. Raise `BadConfig` for another text."""
+    """Return `name` if a token can have it. Raise `BadConfig` if not."""
     if not _NAME.fullmatch(name):
         raise BadConfig(
             f"bad name {quote(name)}: 1 to 64 letters, digits, dots, dashes and underscores are needed, "
@@ -127,7 +127,7 @@ def check_name(name: str) -> str:
 
 
 def check_role(text: str) -> Role:
-    """Return a role. Raise `BadConfig` for another text."""
+    """Return `text` if it is a role. Raise `BadConfig` if not."""
     for role in ROLES:
         if role == text:
             return role

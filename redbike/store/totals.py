@@ -1,6 +1,7 @@
-"""How many jobs are where, at one instant, and what has happened in all; the cost does not grow with their number.
+"""Numbers of jobs by state, numbers of each queue, and counts that only grow.
 
-Of each queue: what waits in it, what runs, and how much of that has ended of late.
+The numbers of a queue: how many jobs wait and run, and how many runs have ended in the last minute. The cost of all of
+this does not grow with the number of jobs.
 """
 
 from collections import Counter, deque
@@ -18,7 +19,7 @@ from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import COUNT, RunRecord, decode, parse_number
 from redbike.store.tally import count
 
-TOGETHER = 20  # queues that one script looks at
+TOGETHER = 20  # queues that one script reads
 MOST_LATE = 1000  # late jobs of a queue that are counted
 
 
@@ -28,20 +29,20 @@ class Total:
 
     now: float
     jobs: int  # that have a schedule
-    timeline: int  # that have a due time there
-    due: int  # of those on the timeline, for longer than was asked for
-    first_due: float | None  # the due time of the first that is due, however short; None if none is
+    timeline: int  # that have a due time on the timeline
+    due: int  # that are due on the timeline for more than `max_lag` seconds
+    first_due: float | None  # the earliest due time that has come, no matter how long ago; None if none has
     paused: int
-    failing: int  # those that have failed and not succeeded since, as far as that is kept
-    unarchived: int  # entries of the journal
-    dispatched: float | None = None  # the instant up to which all is; None if there was no dispatcher yet
+    failing: int  # that have failed and not succeeded since, as far as that is kept
+    unarchived: int  # entries of the journal, not jobs
+    dispatched: float | None = None  # the instant up to which all is dispatched; None if there was no dispatcher yet
 
 
 class Totals(Part):
     """Counts jobs."""
 
     def read(self, max_lag: float = 0.0) -> Total:
-        """Return all of them. Those count as due that have been due for more than `max_lag` seconds."""
+        """Return the numbers of jobs. A job counts as due if it has been due for more than `max_lag` seconds."""
         keys, now = self._namespace.keys, self._namespace.read_clock()
         jobs, timeline, due, first, paused, failing, unarchived, dispatched = self._namespace.ask_all(
             ("hlen", keys.schedules),
@@ -53,7 +54,7 @@ class Totals(Part):
             ("llen", keys.journal),
             ("zscore", keys.dispatched, "until"),
         )
-        # Somebody may have put a job before the beginning of time.
+        # A due time may be negative, if somebody has edited the timeline.
         first_due = max(0.0, float(first[0][1])) if first and float(first[0][1]) <= now else None
         return Total(now, jobs, timeline, due, first_due, paused, failing, unarchived, dispatched)
 
@@ -63,16 +64,16 @@ class Queue:
     """A queue that was ever used, is paused or limited, or has a blackout. Times are epoch seconds by Redis' clock."""
 
     queue: str
-    waiting: int  #: jobs, without those that were withdrawn
-    oldest_due: float | None  #: when the first of them was due
+    waiting: int  #: jobs in the queue, without withdrawn entries
+    oldest_due: float | None  #: when the first of these jobs was due
     in_flight: int
     paused: float | None  #: since when the queue, or everything, is paused
     at_once: int | None  #: how many of its jobs may run at once
-    rate: int | None  #: runs that ended in the last minute, up to 10 seconds more; None if nobody has asked for it
-    first: str = field(default="", compare=False)  #: the id of the job that waits longest
-    late: int = 0  #: those of them that have waited for too long, if that was asked for; 1,000 are counted at most
-    blackout: float | None = field(default=None, compare=False)  #: when it is paused again, if `Redbike.queues` tells
-    #: since when `first` waits there: it may have come into the queue after its due time; None if nobody waits
+    rate: int | None  #: runs that ended in the last minute and up to 10 seconds more; None if it was not asked for
+    first: str = field(default="", compare=False)  #: the id of the first of the waiting jobs
+    late: int = 0  #: jobs that have waited for too long, if that was asked for; at most 1,000 are counted
+    blackout: float | None = field(default=None, compare=False)  #: when it is paused again; `Redbike.queues` sets it
+    #: since when `first` waits in the queue, which may be later than its due time; None if no job waits
     since: float | None = field(default=None, compare=False)
 
 
@@ -85,9 +86,9 @@ class Depths:
         self._journal = Journal(namespace)
 
     def list_all(self, with_rates: bool = True, late_since: float | None = None) -> list[Queue]:
-        """Return all queues, by name. For their rates, all is read that has ended and is not archived yet.
+        """Return all queues, sorted by name. For their rates, it reads the whole journal.
 
-        Those jobs are late that wait there since `late_since`, in epoch seconds, or for longer.
+        A job is late if it has waited in the queue since `late_since` (epoch seconds) or longer.
         """
         queue_limits = {limits.queue: limits for limits in self._limits.list_all()}
         used = map(decode, self._namespace.ask("smembers", self._namespace.keys.queues))
@@ -107,15 +108,15 @@ class Depths:
         return found
 
     def _list_blackouts(self) -> Iterator[str]:
-        """Yield the queues that have a blackout, also those that no job has used yet."""
+        """Yield the queues that have a blackout, even if no job has used them yet."""
         for name, _ in self._namespace.scan(self._namespace.keys.blackouts, f"{OF_QUEUE}?*"):
             if is_blackout_name(name):
                 yield name.removeprefix(OF_QUEUE)
 
     def count_before(self, queue: str, jobid: str, most: int) -> int | None:
-        """Return how many entries are taken before `jobid` in a queue; None for more than `most`, or if it is gone.
+        """Return how many entries of a queue are before `jobid`; None if it is not among the first `most` entries.
 
-        Some of the entries may be withdrawn.
+        Some of these entries may be withdrawn.
         """
         key = self._namespace.keys.queue(queue)
         place, length = self._namespace.ask_all(("lpos", key, jobid, -1, None, most), ("llen", key))
@@ -142,22 +143,22 @@ class Depths:
 
 
 class Counts:
-    """Reads counts that only grow: those that are kept, and those of runs that are not archived yet.
+    """Reads counts that only grow: the stored counts, plus those of runs that are not archived yet.
 
-    One reader serves one thread. If it reads again, it reads only the entries of the journal that it has not read yet.
+    One reader is for one thread. When it reads again, it reads only the new entries of the journal.
     """
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
-        self._archived = 0  # entries that were ever archived, before those that are known
-        self._known: deque[Counter[str]] = deque()  # what each of the next entries adds
-        self._pending: Counter[str] = Counter()  # what these add together
-        self._last = b""  # the last entry that is known
+        self._archived = 0  # entries that were ever archived, before the known ones
+        self._known: deque[Counter[str]] = deque()  # by known entry of the journal: what it adds
+        self._pending: Counter[str] = Counter()  # what the known entries add together
+        self._last = b""  # the last known entry
 
     def read(self) -> Counter[str]:
-        """Return all counts, see tally.py, also of those runs that are not archived yet.
+        """Return all counts of tally.py, including runs that are not archived yet.
 
-        Those of occurrences that were skipped are ``skipped:REASON:``.
+        ``skipped:REASON:`` are the numbers of skipped occurrences.
         """
         client, keys = self._namespace.client, self._namespace.keys
         with self._namespace.translate((keys.counts, "hash"), (keys.journal, "list")):
@@ -168,7 +169,7 @@ class Counts:
                 found = client.hgetall(keys.counts)
                 if _parse(found.get(b"archived")) == archived:
                     break
-                # What was archived meanwhile would count twice, or not at all.
+                # Entries that were archived meanwhile would count twice, or not at all.
                 self._forget_all()
         fields = [f"{reason}:" for reason in Skip]
         skipped = self._namespace.ask("hmget", keys.skipped, fields)
@@ -180,7 +181,7 @@ class Counts:
         return counts
 
     def _forget(self, archived: int) -> None:
-        """Forget the entries that were archived since the last time; all, if this cannot be the same journal."""
+        """Forget the entries that were archived since the last read; all, if this is another journal."""
         if archived < self._archived or archived > self._archived + len(self._known):
             self._forget_all()
         for _ in range(min(archived - self._archived, len(self._known))):
@@ -193,7 +194,7 @@ class Counts:
 
     def _read_further(self, client: Any, key: str) -> None:
         if self._known and client.lindex(key, len(self._known) - 1) != self._last:
-            # Everything was flushed, or some are being archived.
+            # The journal was flushed, or entries are being archived.
             self._forget_all()
         while True:
             page = client.lrange(key, len(self._known), len(self._known) + PAGE - 1)

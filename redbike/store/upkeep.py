@@ -1,8 +1,8 @@
-"""The transitions that bring damaged data into order, and the rewinds: how often the server went back in time.
+"""The transitions that repair damaged data, and the rewinds: when the server went back in time.
 
-A server has lost its last requests when a replica takes over that had not heard of them. Or its clock was ahead, and is
-right again. Dispatchers see both by the instant up to which all was dispatched: that never goes back otherwise. A
-rewind is kept until somebody has acknowledged it.
+A server goes back if a replica takes over that had not received the last writes, or if its clock was ahead and is
+corrected. Dispatchers detect both by the instant up to which all was dispatched, which goes back only then. A rewind is
+stored until somebody has acknowledged it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,10 +20,10 @@ from redbike.store.prefixes import is_shard, list_inflight
 from redbike.store.records import REWIND, decode, encode, format_time
 from redbike.store.scripts import Call
 
-# The commands by which one says that one knows, and brings back what a clock has put too late.
+# The command that acknowledges a rewind, and the one that repairs times that a clock has put too late.
 MINE, REPAIR = "redbike acknowledge", "redbike fsck --repair"
 
-# What a repair may only remove, as ``lua/repair.lua`` calls it: the field of a `JobState` that says what is there.
+# What a repair may only remove: the name in ``lua/repair.lua``, and the field of `JobState` that says if it exists.
 REMOVABLE = {
     **{name: name for name in ("options", "spent", "history", "failure")},
     "data": "has_data",
@@ -38,11 +38,11 @@ class Upkeep(Part):
     """Repairs jobs and tags, and deletes everything."""
 
     def repair(self, pairs: Iterable[tuple[JobState, JobState]]) -> list[bool]:
-        """Bring jobs from how they were found to how they are wanted, each in one step, all in one round trip.
+        """Change jobs from the found to the wanted state, each in one step, all in one round trip.
 
-        Return False for one that has changed meanwhile. Both states of a job name the same queues in their `entries`.
-        In the wanted state, the failure, the options, the data, the group, the instant to forget it and what is damaged
-        may only be missing. Skips may be missing or may be more.
+        Return True for each job that was changed, False if it has changed meanwhile. Both states of a job must have the
+        same queues in their `entries`. The wanted state may lack skips or have more; it may lack, but not change, what
+        `REMOVABLE` lists. A damaged record is replaced or removed.
         """
         replies = self._namespace.scripts.run_all(self._pack_repair(found, wanted) for found, wanted in pairs)
         return [bool(reply[0] == "ok") for reply in replies]
@@ -69,23 +69,23 @@ class Upkeep(Part):
         return self._namespace.pack("repair", names, job=found.jobid, found=found.stored, **given)
 
     def repair_tag(self, tag: str, jobids: Iterable[str]) -> None:
-        """Make what is kept of a tag agree with the runs in flight under it, some of which `jobids` may be."""
+        """Correct what is stored of a tag by its runs in flight; `jobids` are further jobs that may run under it."""
         jobs = list(jobids)
         self._namespace.run("repair_tag", tag=tag, jobs=jobs, lease=LEASE, grace=GRACE, slack=SLACK, ahead=AHEAD)
 
     def discard(self, key: str, member: str | bytes) -> None:
-        """Remove a field, a member or an entry, which may be damaged, of a key of a fixed name."""
+        """Remove a field, member or entry, which may be damaged, from a key with a fixed name."""
         damaged = encode(member) if isinstance(member, str) else member
         commands: dict[str, tuple[str, *tuple[int, ...]]] = {"hash": ("hdel",), "zset": ("zrem",), "list": ("lrem", 0)}
         command, *given = commands[self._namespace.keys.get_kind(key)]
         self._namespace.ask(command, key, *given, damaged)
 
     def add_queue(self, name: str) -> None:
-        """Put `name` into the set of queues that were ever used."""
+        """Add `name` to the set of queues that were ever used."""
         self._namespace.ask("sadd", self._namespace.keys.queues, name)
 
     def persist(self, key: str) -> None:
-        """Let `key` not expire."""
+        """Remove the expiry of `key`."""
         self._namespace.ask("persist", key)
 
     def delete(self, key: str) -> None:
@@ -101,13 +101,13 @@ class Upkeep(Part):
                 found += keys.of_queue(name)
             flying = map(decode, client.scan_iter(match=f"{escape(keys.inflight_base)}*", count=PAGE))
             found += list_inflight(client, keys, flying)
-            # The names of the queues after these: if this is interrupted, the next flush finds the others by them.
+            # The set of queues goes after their keys: if this is interrupted, the next flush finds the rest by the set.
             found += keys.list_fixed()
             return sum(int(client.unlink(*page)) for page in split(found, PAGE))
 
 
 def _list_changes(found: JobState, wanted: JobState) -> dict[str, Any]:
-    """Return what ``lua/repair.lua`` is to change of a job; False for what is to be gone."""
+    """Return the changes that ``lua/repair.lua`` is to make to a job, by name; False removes a record."""
     changes: dict[str, Any] = {}
     if wanted.status != found.status:
         changes["status"] = (wanted.status or "").partition(":")[0] or False
@@ -132,7 +132,7 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, Any]:
 
 
 def _count_more(found: JobState, wanted: JobState, reason: str) -> int | Literal[False] | None:
-    """Return how many occurrences more to count for `reason`; False if the count is to be gone, None to leave it."""
+    """Return how many more occurrences to count for `reason`; False removes the count, None leaves it."""
     before, after = found.skipped.get(reason, 0), wanted.skipped.get(reason, 0)
     if reason in found.unreadable or after < before:
         return False
@@ -141,9 +141,9 @@ def _count_more(found: JobState, wanted: JobState, reason: str) -> int | Literal
 
 @dataclass(frozen=True, slots=True)
 class Rewind:
-    """The server went `back` from an instant that a dispatcher had `known`, which it `noted`; all in epoch seconds.
+    """The server went `back` from the instant that a dispatcher had `known`; this was `noted` then. In epoch seconds.
 
-    `shard` is the prefix of the one of several shards that was there; "" for the only one.
+    `shard` is the prefix of the shard; "" if there is only one.
     """
 
     back: float
@@ -153,7 +153,7 @@ class Rewind:
 
     @classmethod
     def parse(cls, back: str, record: str, prefix: str) -> "Rewind | None":
-        """Read one as it is kept under `prefix`; None for a damaged one."""
+        """Read a record that is stored under `prefix`; None for a damaged one."""
         found = REWIND.fullmatch(f"{back} {record}")
         if found is None:
             return None
@@ -162,7 +162,7 @@ class Rewind:
 
     @property
     def is_of_clock(self) -> bool:
-        """Tell whether the clock of the server was ahead, and nothing is lost."""
+        """Tell whether the server's clock was ahead: then nothing is lost."""
         return self.known > self.noted + CLOCKS_DIFFER
 
     def describe(self) -> str:
@@ -180,16 +180,16 @@ class Rewind:
 
 
 class Rewinds(Part):
-    """Lists and acknowledges what dispatchers have noted."""
+    """Lists and acknowledges rewinds that dispatchers have noted."""
 
     def list_all(self) -> list[Rewind]:
-        """Return those that nobody has acknowledged, the oldest first. Pass over damaged ones."""
+        """Return the rewinds that nobody has acknowledged, the first noted first. Skip damaged ones."""
         prefix = self._namespace.keys.prefix
         found = (Rewind.parse(back, record, prefix) for back, record in self._read())
         return sorted((rewind for rewind in found if rewind), key=lambda rewind: rewind.noted)
 
     def list_bad(self) -> Iterator[tuple[str, str, str]]:
-        """Yield what is damaged: the key, the field, and in words what is wrong with it."""
+        """Yield for each damaged field: the key, the field, and in words what is wrong."""
         for back, record in self._read():
             if Rewind.parse(back, record, "") is None:
                 how = f"holds {back!r:.80}, which is no instant to which the server went back"
@@ -200,7 +200,7 @@ class Rewinds(Part):
         return [(decode(back), decode(record)) for back, record in found.items()]
 
     def acknowledge(self, rewinds: Sequence[Rewind]) -> int:
-        """Forget them, as somebody knows of them; return how many of them nobody had acknowledged before."""
+        """Remove `rewinds`, as a person knows of them; return how many were still unacknowledged."""
         detail = "; ".join(rewind.describe() for rewind in rewinds)
         fields = [format_time(rewind.back) for rewind in rewinds]
         return int(self._namespace.run("acknowledge", rewinds=fields, detail=detail)[1]) if rewinds else 0

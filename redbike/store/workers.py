@@ -1,4 +1,4 @@
-"""Who is there: dispatchers and workers sign when they start, every few seconds, and when they end."""
+"""The registered dispatchers and workers: they register at the start, renew every few seconds, and unregister."""
 
 import re
 from collections.abc import Iterator
@@ -14,25 +14,25 @@ from redbike.store.processes import LOST, MOST_JOBS, Process, ProcessRecord, mak
 from redbike.store.records import decode, parse_batch
 from redbike.store.scripts import Reply
 
-INTERVAL = 6.0  # seconds after which a process is to be seen again
-KEPT = 86400.0  # seconds for which a lost one is known
-REFRESH = 600.0  # seconds after which a process registers again, in case something has damaged what is known of it
-STALE = 2 * REFRESH  # seconds after which a rule counts no more that no worker has given again; see register.lua
-AWAY = 30 * 86400.0  # seconds after which a function counts no more: its worker may rest for days
-SETTLED = 2.0  # seconds after which everybody has read how queues are named, see `redbike.store.agreed.REREAD`
-FORGOTTEN = 100  # lost ones that one script forgets at most
+INTERVAL = 6.0  # seconds between two renewals of a process
+KEPT = 86400.0  # seconds for which a lost process is known
+REFRESH = 600.0  # seconds after which a process registers again, in case its record is damaged
+STALE = 2 * REFRESH  # seconds after which a rule is forgotten if no worker has registered it again; see register.lua
+AWAY = 30 * 86400.0  # seconds after which a function is forgotten: its worker may not run for days
+SETTLED = 2.0  # seconds after which all processes have read how queues are named, see `redbike.store.agreed.REREAD`
+FORGOTTEN = 100  # the most lost processes that one script forgets
 
 NAME = re.compile(rf"[\w-]{{{OWNER}}}", re.ASCII)
 
 
 class Workers(Part):
-    """Registers dispatchers and workers, each by its owner: the text with which its tags begin."""
+    """Registers dispatchers and workers, each by its owner: the text that begins all of its tags."""
 
     def register(self, owner: str, entry: str, since: str = "", naming: Naming | None = None) -> str:
-        """Register a process, or what has changed of it; return since when it is there, to be passed the next time.
+        """Register a process, or a change of its record. Return its start: pass this as `since` the next time.
 
-        `entry` is that of `ProcessRecord.format_entry`, `naming` how a worker names queues. Others that were lost for
-        long are forgotten. Raise `OtherProtocol`.
+        `entry` is the text of `ProcessRecord.format_entry`. `naming` is how a worker names queues. Processes that were
+        lost more than `KEPT` seconds ago are forgotten. Raise `OtherProtocol`.
         """
         given: dict[str, Any] = {"since": since} if since else {}
         if naming:
@@ -43,9 +43,9 @@ class Workers(Part):
         return decode(reply[1])
 
     def renew(self, owner: str, notifies: bool = False) -> tuple[bool, bool]:
-        """Say that a process is still there; return whether it is registered (still).
+        """Renew a process. Return whether it is still registered, and whether the outbox may have runs.
 
-        If its class `notifies`, return also whether the outbox may have runs.
+        The second is always False unless its class `notifies`. Raise `OtherProtocol`.
         """
         given = {"tells": "yes"} if notifies else {}
         reply = self._register(owner, **given)
@@ -63,7 +63,7 @@ class Workers(Part):
         self._namespace.run("register", owner=owner, ended=True, **given)
 
     def list_all(self) -> list[Process]:
-        """Return all processes: lost ones first, then dispatchers, then workers; the oldest first."""
+        """Return all processes: first lost ones, then the others; of both, dispatchers before workers, by start."""
         namespace = self._namespace
         found = {owner: record for owner, text in self._list_records() if (record := ProcessRecord.parse(text))}
         seen = self._read_seen(list(found))
@@ -78,7 +78,7 @@ class Workers(Part):
         return sorted(processes, key=lambda each: (each.state != "lost", each.kind, each.since, each.id))
 
     def list_working(self) -> list[ProcessRecord]:
-        """Return what is known of the workers that are alive."""
+        """Return the records of the workers that are alive and not stopping."""
         keys, records = self._namespace.keys, list[ProcessRecord | None]()
         since = self._namespace.read_clock() - LOST
         alive = self._namespace.ask("zrange", keys.seen, since, "+inf", byscore=True)
@@ -88,7 +88,7 @@ class Workers(Part):
         return [each for each in records if each and each.kind == "worker" and not each.is_stopping]
 
     def list_bad(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with the data of processes: the owner, and a line."""
+        """Yield for each problem with the data of a process: its owner, and a line."""
         known: set[str] = set()
         suspects: list[str] = []
         for owner, text in self._list_records():
@@ -104,7 +104,7 @@ class Workers(Part):
                 suspects.append(owner)
         suspects += sorted(known - seen.keys())
         for owner in suspects:
-            # It may just have started or ended: both are one step.
+            # It may have started or ended between the requests above: read both keys again.
             yield from ((owner, problem) for problem in self._check(owner))
 
     def _check(self, owner: str) -> Iterator[str]:
@@ -116,7 +116,7 @@ class Workers(Part):
             yield "nobody knows when it was seen"
 
     def forget(self, owner: str) -> None:
-        """Remove all that is kept of a process. One that is alive registers again."""
+        """Remove all data of a process. A process that is alive registers again."""
         client, keys = self._namespace.client, self._namespace.keys
         with translate_errors():
             client.hdel(keys.workers, owner)
