@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- acknowledge: somebody knows that the server went back.
+-- acknowledge: rewinds are removed, as a person knows of them.
 -- keys   rewinds, _write
--- given  rewinds: the instants to which it did; and for a person who, detail
+-- given  rewinds: the instants to which the server went back; and for a person who, detail
 -- returns {'ok', how many of them nobody had acknowledged before}
 local number = 0
 for _, back in ipairs(given.rewinds) do number = number + call('HEXISTS', rewinds, back) end

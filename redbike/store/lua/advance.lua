@@ -1,18 +1,18 @@
 #!lua flags=allow-oom
--- advance: everything due by an instant was dispatched; it never goes back, unless it was never
---          true. If the server has forgotten it since, or its clock was ahead, that is noted until
---          somebody has acknowledged it.
+-- advance: stores that everything due by an instant was dispatched. The stored instant goes back
+--          only if it is of a clock that was ahead. If so, or if the server has lost an instant, a
+--          rewind is noted, until a person has acknowledged it.
 -- keys   failure_times, dispatched, rewinds, requests, counts, _write
--- given  instant; ahead: whether what is there is of a clock that was ahead; known: the instant up
---        to which all was dispatched, as far as a dispatcher knows; owner: that of this dispatcher,
---        if it goes on; mine: the instant that it has kept last itself; ended: whether it has ended
--- returns {'ok'}; and if something is noted, the instant to which the server went back, and the
+-- given  instant; ahead: whether the stored one is of a clock that was ahead; known: the instant up
+--        to which all was dispatched, as far as a dispatcher knows; owner: the owner of this
+--        dispatcher; mine: the instant that it has stored last; ended: whether it has ended
+-- returns {'ok'}; and if a rewind is noted, the instant to which the server went back, and the
 --         record
--- Rewinds that are kept, and instants of dispatchers; the last instant that a record can have.
+-- The most rewinds, and instants of dispatchers, that are kept; the last instant of a record.
 local MOST, LATEST = 100, 999999999999
--- Seconds by which a clock was ahead that are soon over: two servers may differ by some.
+-- Seconds by which a clock may be ahead without a rewind: the clocks of two servers may differ.
 local SOON = 60
--- Seconds between what two dispatchers have kept: one of them notes a rewind for both.
+-- Seconds by which the instants of two dispatchers may differ: one of them notes a rewind for both.
 local APART = 2
 local member = 'until:' .. (given.owner or '')
 local scores = call('ZMSCORE', dispatched, 'until', member, 'noted')
@@ -24,7 +24,7 @@ local own, mine = instant_of(scores[2]), given.mine
 if was_ahead then
   back, known = given.instant, back
 elseif scores[2] and mine and own <= mine - 0.001 and instant_of(scores[3]) < mine - APART then
-  -- What all dispatchers keep may be of another one, which works at this server for longer.
+  -- The common instant may be of another dispatcher, which has used this server for longer.
   back, known = own, mine
 end
 local change_of = {given.ahead and 'CH' or 'GT', stamp(given.instant), 'until'}
@@ -36,14 +36,14 @@ if is_well and (scores[2] or not given.owner) and not (given.ended or given.ahea
   call('ZADD', dispatched, unpack(change_of))  -- and no more: it is done every second
   return {'ok'}
 end
--- Of requests and failures the first ones are forgotten: what is new must not come before these.
+-- The oldest requests and failures are forgotten first: so none may have a time in the future.
 for _, key in ipairs(given.ahead and {requests, failure_times} or {}) do
   local times = {}
   local late = call('ZRANGE', key, '(' .. stamp(now + CLOCKS_DIFFER), '+inf', 'BYSCORE')
   for _, member in ipairs(late) do note(times, stamp(now), member) end
   if #late > 0 then change('ZADD', key, times) end
 end
--- Those that were killed leave theirs.
+-- Killed dispatchers leave their instants: keep only the latest.
 if not scores[2] then change('ZREMRANGEBYRANK', dispatched, {0, -MOST - 1}) end
 if given.ended then change('ZREM', dispatched, {member}) end
 change('ZADD', dispatched, change_of)

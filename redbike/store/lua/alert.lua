@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- alert: what has been told of jobs, processes and the server → what is told now, and the lines
---        that are to be sent; each change only if nobody has made another one, and what a job has
---        missed only if that was not unset meanwhile.
+-- alert: changes the records of alerts about jobs, processes and the server, and adds lines to
+--        send. A change is made only if its record has not changed; that of what a job has missed
+--        only if the job was not unset meanwhile.
 -- keys   schedules, alerts, _write
--- given  changes: of each field: the record that it has, and that which it gets, false for none;
---        lines: what is to be sent of it; more: how many lines are only counted; together: whether
---        all are made, or none; gather: seconds for which a line waits for others, unless others
---        go sooner; most: lines that wait, further ones are counted
+-- given  changes: of each field: its record, and its new record, false for none; lines: to send;
+--        more: how many lines are only counted; together: whether all changes are made, or none;
+--        gather: seconds for which a line waits for others, unless others are sent sooner; most:
+--        how many lines may wait: further ones are only counted
 -- returns {'ok', a word for each change: 'made' or 'stale'}
 local words, gone, new, lines, more, stale = {}, {}, {}, {}, 0, false
 for i, each in ipairs(given.changes) do
-  -- A job that is looked at, and one that is not, have been told as much.
+  -- '{}' (a watched job) and no record are equal: no alert was sent.
   local before = call('HGET', alerts, each.field) or '{}'
   local changes_it = before == (each.was or '{}') and before ~= (each.record or '{}')
   local job = each.record and each.field:match('^missed:(.+)$')

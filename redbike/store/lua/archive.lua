@@ -3,12 +3,12 @@
 --          → the counts.
 -- keys   journal, history, counts, _write
 -- given  done: how many entries were archived before these; entries: how many these are; newest:
---        SHA-1 of the last of them; token: of who archives; first: whether that is new; gone: jobs
---        of which nothing is kept. ARGV[2], …: other jobs, each with its history. With the last
---        step: fields: of the counts, numbers: by how much they become more; recent, hour: of the
---        counts, too
--- returns {'ok'}, or {'stale'} if somebody else has archived these, or is doing that, or they are
---         not there any more; see journal.py
+--        SHA-1 of the last of them; token: of the process that archives; first: whether the token
+--        is new; gone: jobs whose history is removed. ARGV[2], …: other jobs, each with its
+--        history. With the last step: fields: of the counts, numbers: what is added to each;
+--        recent, hour: new values of these fields
+-- returns {'ok'}, or {'stale'} if another process has archived these entries, or archives now, or
+--         if they are not there any more; see journal.py
 local HELD = 10  -- seconds for which others wait after a step
 local FIELDS = 40000  -- counts that are kept apart by queue
 local known = call('HMGET', counts, 'archived', 'archiver')

@@ -5,8 +5,8 @@
 -- given  job; schedule, options: with which they were computed, '' for none; record: of the
 --        backfill, see keys.py; first: the number of the first part that is given; parts: JSON of
 --        each; last: whether these are the last ones
--- returns {'ok'}; {'stale'}: the job has changed; {'gone'}: the job; {'busy'}: another one is
---         under way; {'lost'}: another one has been begun meanwhile
+-- returns {'ok'}; {'stale'}: the job has changed; {'gone'}: it is unset; {'busy'}: another backfill
+--         is under way; {'lost'}: another backfill has begun meanwhile
 local job, record, backfills = given.job, given.record, make_follows() and make_backfills()
 local found, text = backfills.record_of(job), call('HGET', schedules, job)
 if not text then return {'gone'} end
@@ -20,7 +20,7 @@ if given.first > 0 and not (found and found.id == record.id) then return {'lost'
 local own = call('HGET', options, job) or ''
 if text ~= given.schedule or own ~= given.options then return {'stale'} end
 
--- Parts of one that nobody has completed are replaced, or left out.
+-- Parts of an incomplete backfill are replaced or removed.
 local left = given.first == 0 and found and found.parts or 0
 for part = #given.parts, left - 1 do change('HDEL', following, {backfills.field_of(job, part)}) end
 for i, part in ipairs(given.parts) do backfills.add_part(job, given.first + i - 1, part) end

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- begin: a blackout begins: the job, the queue or everything is paused until it ends, and its timer
---        is that of the next one. A pause by hand that ends earlier goes on until then, and has its
---        own end again if no blackout is on; any other stays. The pause of another blackout, whose
---        place this one has taken, ends with this one; or now, if this one is not on. That of a
---        host that is gone gives way.
+-- begin: a blackout begins: the job, the queue or everything is paused until its end, and its timer
+--        is set to the next window. A pause by hand that ends earlier is lengthened until then, and
+--        gets its own end back if no blackout is on; one that ends later stays. The pause of a
+--        replaced blackout gets the end of this one, or ends now if this one is not on. The pause
+--        of a host that is gone is replaced.
 -- keys   schedules, timeline, queued, blackouts, pauses, queue_limits, timers, _write
 -- given  name: job:ID, queue:NAME, or queue: for everything; queues: of a job its own, or the
 --        queue; record, at: the blackout and the time of its timer, as they were found; next: when

@@ -1,11 +1,10 @@
 #!lua flags=allow-oom
--- claim: an entry that nobody has told in time: whoever asks is the only one that may tell it for
---        some seconds.
+-- claim: an overdue entry of the outbox: for some seconds, only the caller may call ended() for it.
 -- keys   untold, _write
--- given  field: of -untold; seconds; most: so many claims there are; mine: the number of the claim
---        of somebody who is at it, and needs longer
--- returns {'ok', number of the claim}; {'dropped'} if it was claimed so often; {'stale'} if it is
---         not there any more, or is not to be told by others yet, or is somebody else's by now
+-- given  field: of -untold; seconds; most: how often it may be claimed; mine: the number of the
+--        caller's claim, to renew it
+-- returns {'ok', number of the claim}; {'dropped'} if it was claimed too often; {'stale'} if it is
+--         not there any more, or another process has it
 local time, claims, entry = untold_of(call('HGET', untold, given.field))
 if not entry then return {'stale'} end
 if given.mine and given.mine ~= claims or not given.mine and time > now then return {'stale'} end

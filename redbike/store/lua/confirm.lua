@@ -1,7 +1,6 @@
 #!lua flags=allow-oom
--- confirm: messages to another shard were received there, so they go. Of the jobs that nobody
---          follows there it hears no more, unless it has subscribed lately: the follower may be
---          about to be set.
+-- confirm: removes messages that another shard has received, and its subscriptions to jobs that no
+--          job there follows. A recent subscription stays: its follower may be about to be set.
 -- keys   followers, _mail, _write
 -- given  shard: its number; number: of the last message; unneeded: jobs
 -- returns {'ok'}

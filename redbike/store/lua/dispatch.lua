@@ -7,12 +7,12 @@
 --        options override, where they are not the defaults: grace: seconds after which an
 --        occurrence is late, expires: seconds in which it must begin, overlap: 'queue', if one that
 --        is due during a run is owed; late_too: whether all are moved even if they are late
--- returns {'ok', how many were moved, job, its instant, …}: those that are late, or have expired,
---         stay where they are, to be skipped; a job that is not due then any more is passed over: a
+-- returns {'ok', how many moved, job, its instant, …}: these jobs are late or have expired, and
+--         stay where they are, to be skipped. Jobs that are not due any more are ignored, so a
 --         repetition moves nothing
 local PAUSE = 2  -- seconds until a job whose queue could not be told is tried again
 local NO_RETRY = retry_state_of()
--- Mostly no job is, and nothing is paused.
+-- Mostly no job is in flight, and nothing is paused.
 local special = call('EXISTS', queue_limits, retry_states, options) > 0
 local jobs, gone, moved, late = given.jobs, {}, 0, {}
 local plain = not (given.settings or special)

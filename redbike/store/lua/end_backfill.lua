@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- end_backfill: what waits of a backfill is forgotten, and what is left of it; its runs in flight
---               are marked, as those that are cancelled.
+-- end_backfill: removes the waiting occurrences of a backfill, and those that are left; marks its
+--               runs in flight as cancelled.
 -- keys   saved, progress, following, alerts, blackouts, _stop_backfill, _write
 -- given  job; queues: its own, and those of what follows it
--- returns {'ok', record}; {'gone'} if none is under way, and nothing is left of what follows
+-- returns {'ok', record}; {'gone'} if no backfill is under way, and no occurrence of followers left
 local job, more = given.job, {alerts, blackouts, saved, progress}
 local record = make_follows() and stop_backfill(job, more, true)
 local done = object_of(call('HGET', following, make_backfills().field_of(job, 'done')))

@@ -3,14 +3,14 @@
 --         time.
 -- keys   schedules, queued, retry_states, skipped, spent, pauses, timers, options, data,
 --        following, followers, _write
--- given  job, whose timer has come; and when it is known what becomes of it: found: its schedule,
---        queued, retry_state and pause (records), where they are there; at: when it expires, if
---        that is later, false for never; due: when the schedule goes on, missing for never; spent:
---        if that is the end of a one-off, the setting forget-after; retry_state: its record, if it
---        has one then; skipped: {reason: how many occurrences}; queues: that in which it waits
--- returns {'gone'}: it does not wait any more, or has another timer; {'waits', JSON of what `found`
---         takes, options, at: its timer, now}, if nothing was found yet; {'stale'}: it is not as it
---         was found any more; {'ok', 'later', 'never', 'timeline', 'held' or 'stopped'}
+-- given  job, whose timer has come; and with a second call: found: its schedule, queued,
+--        retry_state and pause (records), those that exist; at: when it expires, if that is later,
+--        false for never; due: when the schedule goes on, missing for never; spent: if that is the
+--        end of a one-off, the setting forget-after; retry_state: its new record, if it has one;
+--        skipped: {reason: how many occurrences}; queues: the queue in which it waits
+-- returns {'gone'}: it does not wait any more, or its timer has not come; without `found` {'waits',
+--         JSON of `found`, options, at: its timer, now}; {'stale'}: it has changed since it was
+--         found; {'ok', 'later', 'never', 'timeline', 'held' or 'stopped'}
 local job, found, timer = given.job, given.found, 'expires:' .. given.job
 local at, record = call('ZSCORE', timers, timer), call('HGET', queued, job) or nil
 if not at or at - now > 0 then return {'gone'} end
@@ -35,7 +35,7 @@ end
 change('ZREM', timers, {timer})
 if given.at == false then return write({'ok', 'never'}) end
 
--- Of a queue without workers no entries are left behind, if they expire in their order.
+-- If jobs expire in their order, a queue without workers keeps no entries.
 if call('LINDEX', queue[1].list, -1) == job then
   change('HDEL', queued, {job})
   change('RPOP', queue[1].list, {1})

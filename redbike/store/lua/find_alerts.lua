@@ -1,7 +1,6 @@
 #!lua flags=no-writes
--- find_alerts: what of a part of -alerts is known: which jobs have an occurrence that is due, of
---              those that alert if it is late, or wait for others, and what has been told;
---              changes nothing.
+-- find_alerts: reads a part of -alerts: the alerts that were sent, and the jobs that alert if they
+--              are late and whose occurrence is due, or that wait for others; changes nothing.
 -- keys   schedules, timeline, queued, running, retry_states, pauses, options, alerts
 -- given  cursor, count: as HSCAN takes them
 -- returns {'ok', JSON of cursor: where the next part begins, '0' for the end; now; told: field,

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- find_missed: of a part of the skips, how many occurrences of jobs were missed, where that is not
---              what -alerts has; changes nothing.
+-- find_missed: reads from a part of the skips how many occurrences of jobs were missed, if -alerts
+--              has another number; changes nothing. Late and expired ones count as missed.
 -- keys   skipped, alerts
 -- given  cursor, count: as HSCAN takes them
 -- returns {'ok', JSON of cursor: where the next part begins, '0' for the end; total: that of all

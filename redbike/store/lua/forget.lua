@@ -3,9 +3,9 @@
 -- keys   schedules, statuses, spent, saved, progress, groups, counts, following, alerts, blackouts,
 --        _stop_backfill, _write
 -- given  most: how many are looked at
--- returns {'ok', how many were looked at, and how many were forgotten}: those that were set again
---         stay for good, and so does the row of a file, which would run again; one that has failed,
---         or runs again, is looked at later
+-- returns {'ok', how many were read, and how many were forgotten}: jobs that were set again stay
+--         for good, and so do rows of files, which would run again; a job that has failed, or runs
+--         again, is read again later
 local LATER, MUCH_LATER, number = 60, 3600, 0  -- seconds
 local more = {alerts, blackouts, saved, progress}
 local ripe = call('ZRANGEBYSCORE', spent, '-inf', stamp(now), 'LIMIT', 0, given.most)

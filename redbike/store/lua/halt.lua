@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- halt: every dispatcher and worker that was started before is to stop; a token wakes those that
---       are blocked.
+-- halt: tells every dispatcher and worker that was started before to stop; a token wakes a blocked
+--       process.
 -- keys   requests, control, halt, _write
 -- given  signal, and request: its tag; without them the token that has woken the caller is passed
 --        on

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- heartbeat: in flight → in flight, the worker's sign of life for its runs, until their deadlines.
+-- heartbeat: in flight → in flight; renews the lease of the worker's runs, until their deadlines.
 -- keys   running, leases, _write
--- given  jobs and tags, one of each for each run; lease and grace: seconds without a sign of life,
---        and after a deadline
+-- given  jobs and tags, one of each for each run; lease: seconds without a heartbeat until the
+--        worker counts as dead; grace: seconds after a deadline
 -- returns {'ok', a word for each run}: 'ok', 'cancelled' (it goes on, but is to end), 'overrun'
 --         (its deadline has passed), 'stale' (it is another tag's by now)
 local words, last = {'ok'}, {}

@@ -13,7 +13,7 @@ local first, last = limiter.range_of_slots(home.name)
 local is_late = given.epoch and not (limits.epoch == given.epoch and limits.moving)
 local is_kept = given.code and (limits.at_once or limits.count) and not limits.code
 if is_late or is_kept then return {'unchanged'} end
--- Nothing is taken until those in flight have slots. A dispatcher sees to it if the caller dies.
+-- No job is taken until runs in flight have slots. If the caller dies, a dispatcher gives these.
 local is_new = given.at_once ~= false and (limits.moving or given.at_once and not limits.at_once)
 limits.of, limits.parts, limits.epoch, limits.moving, limits.wanted, limits.moved = nil
 limits.took, limits.divided = nil
@@ -24,7 +24,7 @@ end
 if given.at_once ~= nil then limits.at_once = given.at_once or nil end
 if given.rate ~= nil then limits.count, limits.seconds = unpack(given.rate or {}) end
 if not limits.count then limits.count, limits.seconds, limits.full_at = nil, nil, nil end
--- What the old rate has used up fits into the new bucket at most.
+-- The old rate may have used up more than the new bucket has.
 if limits.full_at then limits.full_at = math.min(limits.full_at, now + limits.seconds) end
 limits.code = given.code and (limits.at_once or limits.count) and true or nil
 if not limits.at_once then

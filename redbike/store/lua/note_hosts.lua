@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- note_hosts: on which hosts a job runs that is to run on every one; no job is touched.
+-- note_hosts: stores on which hosts a job for every host runs; changes no job.
 -- keys   hosts, _write
 -- given  base: its id; seen: when workers of its queue were seen last, by host; gone: hosts that do
 --        not count any more; over: whether the job was unset; forget: seconds after which no more
 --        is known of it then; began: the schedule of a one-off that has had a job on a host, or ''
--- returns {'ok'}; a later instant that is known stays, unless it is of a clock that was ahead
+-- returns {'ok'}; a later stored instant stays, unless it is of a clock that was ahead
 local record = object_of(call('HGET', hosts, given.base))
 local known = type(record.hosts) == 'table' and record.hosts or {}
 for host, at in pairs(given.seen or {}) do

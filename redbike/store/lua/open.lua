@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- open: paused → open, if the pause is over, or is ended; and a worker is woken if a job may be
---       taken again. Without a queue it is about everything. Limits with nothing left to keep is
+-- open: paused → open, if the pause is over, or is to end; and wakes a worker if a job may be taken
+--       again. Without a queue, it opens everything. A record of limits that is empty then is
 --       removed.
 -- keys   wakeup, queue_limits, timers, _write
 -- given  queues: the queue, or none; resume: whether the pause is ended
--- returns {'ok'}, or {'unchanged'} if there was no pause; and 'new' if those in flight are to
---         get slots, as whoever has set a limit may have died
+-- returns {'ok'}, or {'unchanged'} if there was no pause; and 'new' if the caller must give slots
+--         to runs in flight, as the process that has set a limit may have died
 local home, limiter = queue[1], make_limiter(true)
 local name = home and home.name or ''
 local limits = limiter.limits_of(name)

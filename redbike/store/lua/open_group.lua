@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- open_group: a group, also one that is not there → open: it is kept, and nothing comes of it
---             until a job is set that follows it. What is left of it stays, and counts once.
---             Or closed, as such a job of another shard is set. Or, if it is in another shard,
---             that hears whether any of its jobs are left here.
+-- open_group: a group, which need not exist → open: even if all of its jobs end, nothing happens
+--             until a job that follows it is set. Its jobs that are left stay, and count once.
+--             Or → closed, as such a job is set in another shard. Or, if its home is another
+--             shard, adds a message to that: whether jobs of the group are left here.
 -- keys   following, followers, _member, _write
 -- given  group: its name; how: 'open', 'close' or 'tell'; home: the number of its shard, if that
 --        is another one

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- pause: timeline or queue → held, for each job; a run in flight goes on, and what follows it is
---        held then. It takes the place of the pause of a blackout that would end earlier, and of
---        that of a host that is gone.
+-- pause: timeline or queue → held, for each job; a run in flight goes on, and the occurrence after
+--        it is held then. A pause replaces that of a blackout that ends earlier, and that of a host
+--        that is gone.
 -- keys   schedules, timeline, queued, pauses, timers, _write
 -- given  jobs, none of which is there twice; ends: when their pauses end by themselves, or none;
 --        since: when they began, if that is not now; note: JSON of who and why; queues: their own

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- pause_queue: open → paused, one queue or, without one, everything. Runs in flight go on. It takes
---              the place of the pause of a blackout that would end earlier.
+-- pause_queue: open → paused, one queue or, without one, everything. Runs in flight go on. A pause
+--              replaces that of a blackout that ends earlier.
 -- keys   queue_limits, _write
 -- given  queues: the queue, or none; until: an instant, or none; by; reason; replaces: whether it
 --        takes the place of any other pause

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- quota: the part that this shard has of the limits of a queue over all shards. The limits are
---        divided anew in two steps. First all shards are held: nothing is taken from the queue, so
---        what is in flight can only become less. Then each is given its part. A part is given only
---        to who has held the shard last, so two who divide at once cannot give more than there is.
+-- quota: this shard's part of the limits of a queue over all shards. A division of the limits has
+--        two steps. First it holds all shards: no job is taken from the queue, so the number of
+--        runs in flight only falls. Then each shard gets its part. Only the division that held a
+--        shard last may give it a part, so two divisions at once cannot give more than the limits.
 -- keys   running, queued, wakeup, queue_limits, slots, timers, _write
 -- given  queues: the queue; step: 'later' for nothing but the timer, 'hold', 'look', which is
 --        'hold' if it is held already, 'free' for the end of that, as no part was given to any
@@ -12,7 +12,7 @@
 --        tokens: a part of the rate, and how much of it may be taken now; parts: a text, those of
 --        all shards; flying: what 'look' has found; wanted: whether a shard wants more; took:
 --        seconds so far; again: in how many to divide again, or none; code: see limit.lua
--- returns {'ok'}, {'late'} if somebody else has held it since, or was first at the timer; to 'hold'
+-- returns {'ok'}, {'late'} if another process has held it since, or handled the timer; to 'hold'
 --         and 'look' JSON of epoch, divided: the epoch of `of` and `parts`, moving, of, parts,
 --         at_once, count, seconds: as they were; flying, waiting, first: since when, and tokens
 local SAFE = 2  -- seconds after which another dispatcher divides, if this one has died

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- rebuild_slots: the slots of a queue with a limit → those of its runs in flight, as far as these
---                jobs go. With the last of them, jobs are taken from a queue that has a new limit.
+-- rebuild_slots: gives these jobs slots of a queue with a limit if they are in flight from it, and
+--                takes them if not. After the last jobs, a queue with a new limit is open again.
 -- keys   running, queue_limits, slots, _write
 -- given  queues: the queue; jobs; last: whether there are no more
 -- returns {'ok', how many of them have a slot}

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- release: in flight → queue, in front, for runs of one tag that have not begun: they are as if
---          they were never taken. If a job was paused since it was taken, its run is held.
+-- release: in flight → queue, in front, for runs of one tag that have not begun, as if they had
+--          never been taken. If a job was paused since it was taken, its occurrence is held.
 -- keys   schedules, running, batches, leases, slots, pauses, inflight, _write
 -- given  tag; jobs, in the order in which they were to run; queues: their own
--- returns {'ok', a word for each, with spaces between}: 'queue', 'held', 'unset' (it was,
---         meanwhile), 'stale' (the run is not the tag's any more), 'kept' (something was set
---         meanwhile, or it was cancelled, which counts from the end of this run: end it)
+-- returns {'ok', a word for each, with spaces between}: 'queue', 'held', 'unset' (the job was unset
+--         meanwhile), 'stale' (the run is not the tag's any more), 'kept' (the job was set or
+--         cancelled meanwhile, which takes effect at the end of the run: the caller must end it)
 local tag, jobs, words, gone = given.tag, given.jobs, {}, {}
 local records, known = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
 local paused = fetch_any(pauses, jobs)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- relocate: all keys of a shard → other names, or away, in one step; only while the jobs are on
---           the move as the caller believes, and once.
+-- relocate: renames or deletes all keys of a shard in one step; only once, and only while the jobs
+--           are on the move that the caller knows.
 -- keys   agreed
 -- given  shards: what -agreed has of the number of shards then; guard: the text that stays in the
 --        place of the first keys, for whoever still wants them; guarded: how many these are;

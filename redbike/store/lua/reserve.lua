@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- reserve: a place of a queue with a limit at once, for a run that has ended and whose function
---          goes on; or its end. Each reservation ends by itself, in case nobody does that.
+-- reserve: reserves a place of a queue with a limit at once, for an ended run whose function goes
+--          on; or ends the reservation. It also ends by itself, in case no process ends it.
 -- keys   queue_limits, _write
 -- given  queues: the queue; run: the tag and the job; seconds: from now on, 0 to end it
 -- returns {'ok'}, or {'unchanged'} if the queue has no such limit, or there was no reservation

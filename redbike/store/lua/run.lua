@@ -1,14 +1,14 @@
 #!lua
 -- run: any state of a known job → queue, for one run now; its failure is forgotten. In flight: the
---      run is owed. A paused job runs too, and stays paused. What is held of it is run then, if it
---      is due already. What has failed, or waits to be tried again, is run for its own due time,
---      and the schedule goes on after it. By the time after which the schedule goes on one sees
---      that somebody has asked for the run: it is never missed.
+--      run is owed. A paused job runs too, and stays paused; if it holds an occurrence that is due,
+--      this one runs. An occurrence that has failed, or waits to be tried again, runs with its own
+--      due time, and the schedule goes on after it. AFTER in the retry state marks a run that was
+--      asked for: it is never missed.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, failures, failure_times,
 --        requests, pauses, options, timers, _write
--- given  job; request: its tag; queues: that in which it is to wait, and that from which it moves
---        there, if it waits in one that nobody works; expires: the setting of this name, unless it
---        is 0
+-- given  job; request: its tag; queues: the one in which it is to wait, and, if it waits in a queue
+--        that no worker works, that queue: it moves from there; expires: the setting, unless it is
+--        0
 -- returns {'ok', 'queued' or 'owed' (in flight), since when}, {'ok', 'missing'}, or {'elsewhere',
 --         queue} when the job waits in another queue than those declared
 local job = given.job
@@ -51,7 +51,7 @@ elseif call('HEXISTS', queued, job) == 0 then
     moment = stamp(failed_for)
     kept.tries, kept.due, kept.after = attempt, moment, goes_on
   elseif due and due < now then
-    -- What is overdue is what is run, and what came due since it was is counted then.
+    -- The overdue occurrence runs; those that came due after it are counted then.
     moment, kept = stamp(due), held and kept or retry_state_of()
     if kept.after == '-' then kept.after = moment end
   else
@@ -59,7 +59,7 @@ elseif call('HEXISTS', queued, job) == 0 then
   end
   local expires = expiry()
   if expires > 0 and kept.tries == '0' then
-    -- By this one sees that it does not count from its due time.
+    -- The mark that the expiry counts from this order, not from the due time.
     if kept.after == '-' then kept.after = moment end
     given.expiring = {[job] = stamp(now + expires)}
   end
@@ -67,7 +67,7 @@ elseif call('HEXISTS', queued, job) == 0 then
 else
   local due, expires = tonumber(waits_for), expiry()
   if due and expires > 0 and kept.tries == '0' then
-    -- It counts from this order, too.
+    -- The expiry counts from this order, too.
     if kept.after == '-' then kept.after = stamp(due) end
     change('ZADD', timers, {stamp(now + expires), 'expires:' .. job})
   end

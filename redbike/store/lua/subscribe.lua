@@ -1,6 +1,6 @@
 #!lua
--- subscribe: another shard, which is about to have followers of these jobs, hears of their ends
---            from now on. They need not be there. To repeat it only makes it newer.
+-- subscribe: from now on, another shard gets messages about the ends of these jobs, as followers of
+--            them are about to be set there. The jobs need not exist. A repetition renews it.
 -- keys   followers, _write
 -- given  jobs; shard: its number
 -- returns {'ok'}

@@ -1,8 +1,8 @@
 #!lua
--- token: somebody gets a token for the API and the page, or it is taken back.
+-- token: adds or removes a token for the API and the dashboard.
 -- keys   requests, tokens, _write
--- given  request: its tag; name; record: what is kept of it, missing to take it back; and for a
---        person who, detail
+-- given  request: its tag; name; record: of the token, missing to remove it; and for a person who,
+--        detail
 -- returns {'ok'}, {'taken'} if there is one of this name, or {'unknown'} if there is none
 if is_repeated() then return {'ok'} end
 local is_there = call('HEXISTS', tokens, given.name) == 1

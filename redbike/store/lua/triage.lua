@@ -2,8 +2,8 @@
 -- triage: which jobs may not be well, of a part of those that a pattern names; changes nothing.
 -- keys   schedules, statuses, timeline, queued, running, retry_states, skipped, failure_times,
 --        pauses, options, history
--- given  cursor, pattern, count: as HSCAN takes them; latest: when a job should have run that is
---        late
+-- given  cursor, pattern, count: as HSCAN takes them; latest: a job that should have run by then
+--        is late
 -- returns {'ok', JSON of cursor: where the next part begins, '0' for the end; number: of the jobs;
 --         bad: ids of those that are not well by what is archived; passed: for each of the others
 --         that has occurrences which were skipped, and does not run, its id, when its last run

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- watch: jobs that alert if they are late are among those that are looked at; each stays where it
---        is.
+-- watch: adds jobs that alert if they are late to -alerts, and removes those that do not any more
+--        and have no alert; moves no job.
 -- keys   options, alerts, _write
--- given  jobs: those that may have such options now, or none any more; is_set: whether they have
---        some in any case, or get them in the same round trip; or cursor, count, as HSCAN takes
---        them, for a part of all jobs that have options
+-- given  jobs: those whose options may have changed; is_set: whether all of them alert, now or by a
+--        script in the same round trip; or cursor, count, as HSCAN takes them, for a part of all
+--        jobs that have options
 -- returns {'ok', where the next part begins, '0' for the end}
 local next_cursor, found, new, gone = '0', {}, {}, {}
 for _, job in ipairs(given.jobs or {}) do note(found, job, call('HGET', options, job)) end
