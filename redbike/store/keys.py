@@ -178,7 +178,7 @@ a run that ends well is awaited. ``missed:ID`` is how many missed occurrences of
 ``missed:`` is the number for all jobs. ``waiting:`` has lines that are to be sent from ``at`` on, and ``sent:`` when
 some were sent last. ``sending:TAG`` is a message that one process sends; from ``at`` on, others may send it.
 
-A token gives access to the API and the dashboard. Its object has ``role``, ``jobs`` (patterns; of all jobs if there are
+A token gives access to the API and the page. Its object has ``role``, ``jobs`` (patterns; of all jobs if there are
 none), ``expires`` (a time, null for never), ``since``, ``by``, and ``digest``: only the SHA-256 of the secret.
 
 With a prefix in braces (``{myapp}``) all of these keys are in one slot of a cluster. Of several shards, each has all of

@@ -1,4 +1,4 @@
-"""The tokens for the API and the dashboard: what each may do, with which jobs, and until when.
+"""The tokens for the API and the page: what each may do, with which jobs, and until when.
 
 The secret of a token is not stored, only its SHA-256. Nobody can guess a secret of 256 random bits from this, so a
 slower hash is not needed, as it would be for a password that a person has chosen.

@@ -1,5 +1,5 @@
 #!lua
--- token: adds or removes a token for the API and the dashboard.
+-- token: adds or removes a token for the API and the page.
 -- keys   requests, tokens, _write
 -- given  request: its tag; name; record: of the token, missing to remove it; and for a person who,
 --        detail
