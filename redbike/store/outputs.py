@@ -53,10 +53,9 @@ class Outputs(Part):
 
     def read(self, jobid: str, number: int, failed: bool) -> str:
         """Return the output of the `number`-th newest run, or `failed` run. Raise `NoResult` if none is kept."""
-        # A run that ends between these two requests is found without its output.
-        kept = self._read_all(jobid)
+        # In this order: the output of a run that is known is there by then.
         run = _find_run(jobid, Journal(self._namespace).list_runs([jobid]), number, failed)
-        text = kept.get((run.due, run.attempt))
+        text = self._read_all(jobid).get((run.due, run.attempt))
         if text is None:
             raise NoResult(
                 f"no output of that run of {jobid!r} is kept: it had no process, its worker was lost, "

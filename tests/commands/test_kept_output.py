@@ -3,7 +3,9 @@
 import pytest
 
 from redbike import BadConfig, NoResult, Redbike
+from redbike.store.journal import Journal
 from redbike.store.keys import Keys
+from redbike.store.outputs import Outputs
 from redbike.worker.live import Tap
 from tests.cli.refused import check_refused
 from tests.commands.conftest import over_when_ready, read_when_there
@@ -51,6 +53,19 @@ def run(client, prefix, commands):
         return bike
 
     return running
+
+
+@pytest.mark.parametrize(("part", "name"), [(Journal, "list_runs"), (Outputs, "_read_all")])
+def test_a_run_that_ends_while_it_is_read_has_its_output(run, monkeypatch, part, name):
+    bike, read = run("echo one"), getattr(part, name)
+
+    def read_later(*given):
+        monkeypatch.undo()
+        run("echo two")
+        return read(*given)
+
+    monkeypatch.setattr(part, name, read_later)
+    assert bike.output("x:A") in ("one", "two")
 
 
 def test_each_run_that_is_kept_has_its_own(run, client):
