@@ -1,4 +1,4 @@
-"""How the limits of a queue are divided among shards: whose jobs wait longest is served first."""
+"""Divide the limits of a queue among shards: the shard whose jobs wait longest is served first."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,11 +7,11 @@ from redbike.store.quotas import Held, Quota, Whole
 
 SLOW = 1.0  # seconds after which the tokens of a rate are divided again, at least
 
-Parts = Mapping[str, Sequence[int]]  # of the runs at once and of the rate, of all shards
+Parts = Mapping[str, Sequence[int]]  # "at_once" and "count" (of the rate): the part of each shard, by its number
 
 
 def divide(whole: Whole, held: Mapping[int, Held], before: Parts) -> dict[int, Quota]:
-    """Return the parts of those shards that are held. The other ones keep those that they had `before`."""
+    """Return the part of each shard in `held`, by its number. Each other shard keeps the part that it had `before`."""
     order = sorted(held, key=lambda shard: (held[shard].first if held[shard].waiting else math.inf, shard))
     places = _divide_places(whole.at_once, order, held, before.get("at_once", ()))
     rates = _divide_rate(whole.rate, order, held, before.get("count", ()))
@@ -19,7 +19,7 @@ def divide(whole: Whole, held: Mapping[int, Held], before: Parts) -> dict[int, Q
 
 
 def is_wanting(quotas: Mapping[int, Quota], held: Mapping[int, Held]) -> bool:
-    """Tell whether some shard has more jobs that wait than its part lets through."""
+    """Tell whether in some shard more jobs wait than its part lets start now."""
     return any(each.waiting > _count_room(quotas[shard], each) for shard, each in held.items())
 
 
@@ -29,7 +29,7 @@ def _count_room(quota: Quota, held: Held) -> float:
 
 
 def find_pause(whole: Whole, quotas: Mapping[int, Quota], held: Mapping[int, Held]) -> float | None:
-    """Return in how many seconds tokens are divided again, as some shard waits for one; None if none does."""
+    """Return the seconds until tokens are divided again; None if no shard waits for a token."""
     if whole.rate is None or all(each.waiting <= math.floor(quotas[shard].tokens) for shard, each in held.items()):
         return None
     return max(SLOW, whole.rate[1] / whole.rate[0])
@@ -43,7 +43,7 @@ def _divide_places(
     elsewhere = sum(part for shard, part in enumerate(before) if shard not in held)
     spare = most - elsewhere - sum(each.flying for each in held.values())
     if spare < 0:
-        # More run than the limit allows by now. None begins anywhere until these have ended.
+        # More jobs run than the limit allows now. No job begins in any shard until enough of them have ended.
         return dict.fromkeys(order, 0)
     parts = {shard: held[shard].flying for shard in order}
     for shard, more in zip(order, share_out(spare, [held[shard].waiting for shard in order]), strict=True):
@@ -54,7 +54,7 @@ def _divide_places(
 
 
 def _make_room(most: int, order: Sequence[int], held: Mapping[int, Held], parts: dict[int, int]) -> None:
-    """Take a place from who has too many, for each shard that has too few: it is free when its run ends."""
+    """For each shard with too few places, take one from a shard with too many. It is free when its run ends."""
     active = [shard for shard in order if held[shard].waiting or held[shard].flying]
     fair = max(1, most // max(1, len(active)))
     for needy in [shard for shard in order if held[shard].waiting and held[shard].flying < fair]:
@@ -86,7 +86,7 @@ def _divide_rate(
 
 
 def share_out(number: int, wants: Sequence[int]) -> list[int]:
-    """Return what each gets of a number: as evenly as their wants allow, the first ones more; what is left evenly."""
+    """Return a share of `number` for each of `wants`: as even as these allow, then of the rest. The first get more."""
     found = [0] * len(wants)
     while number and (active := [place for place, want in enumerate(wants) if want > found[place]]):
         each = max(1, number // len(active))

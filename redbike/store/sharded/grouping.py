@@ -1,8 +1,8 @@
 """Groups whose jobs, and the jobs that follow them, are in several shards; see `redbike.store.links`.
 
-The shard that the name of a group leads to, its *home*, knows which others have jobs of it. They tell it so by messages
-in the step that changes it. Whoever sets such jobs delivers these messages before a job that follows the group closes
-it. So a group is never over while a job of it is set and has not ended.
+The name of a group leads to one shard, its *home*. The home knows which other shards have jobs of the group: they post
+it a message in the same step in which that changes. A process that sets such jobs delivers the messages before a
+follower closes the group. So a group is never over while one of its jobs is set and has not ended.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from redbike.text.group_names import MARK, is_group
 
 
 def place(shards: Shards, job: JobToSet) -> JobToSet:
-    """Return the job, and let it have what its shard has to know of groups that are in others."""
+    """Add to the job what its shard must know of groups in other shards; return the job."""
     follows = dict(job.follows or {})
     here = shards.find(job.jobid)
     if (name := follows.get("member")) and (home := shards.find(MARK + name)) != here:
@@ -34,12 +34,12 @@ def place(shards: Shards, job: JobToSet) -> JobToSet:
 
 
 def list_groups(jobs: Iterable[JobToSet]) -> list[str]:
-    """Return the groups that jobs follow, as they stand among their parents."""
+    """Return the groups among the parents of jobs, each with the mark before its name."""
     return [each for job in jobs for each in (job.follows or {}).get("parents", ()) if is_group(each)]
 
 
 def tell_homes(shards: Shards, jobs: Iterable[JobToSet]) -> None:
-    """Let the shards of groups hear of jobs that were set in others: a dispatcher tells those that are away."""
+    """Deliver to the homes of groups what was set in other shards. A dispatcher does so later if a home is away."""
     follows = ((job.jobid, job.follows or {}) for job in jobs)
     pairs = {(shards.find(jobid), int(each["home"])) for jobid, each in follows if "home" in each}
     for source, home in sorted(pairs):
@@ -48,9 +48,9 @@ def tell_homes(shards: Shards, jobs: Iterable[JobToSet]) -> None:
 
 
 def set_followers(shards: Shards, jobs: Sequence[JobToSet], *more: Any) -> list[Refused]:
-    """Set jobs that follow groups, and close these, when all of their own jobs are set; return those that were not set.
+    """Set jobs that follow groups, whose own jobs are set already, and close these groups. Return the refused jobs.
 
-    Raise `Unreachable` if a shard is away: it may have jobs of a group that nobody knows of.
+    Raise `Unreachable` if a shard is away: it may have jobs of a group that the home does not know of.
     """
     for home in sorted({shards.find(each) for each in list_groups(jobs)}):
         _hear_all(shards, home)
@@ -68,7 +68,7 @@ def set_followers(shards: Shards, jobs: Sequence[JobToSet], *more: Any) -> list[
 
 
 def _hear_all(shards: Shards, home: int) -> None:
-    """Deliver all messages to a shard. Raise `Unreachable` if one is away, which may have more of them."""
+    """Deliver all messages to the shard `home`. Raise `Unreachable` if another shard is away: it may have more."""
     for number in range(len(shards)):
         if number != home:
             try:
@@ -78,9 +78,9 @@ def _hear_all(shards: Shards, home: int) -> None:
 
 
 def open_group(shards: Shards, ask: Ask, given: Given, named: Named) -> None:
-    """Open a group in its home; other shards with jobs of it count anew."""
+    """Open a group in its home. The other shards count their jobs of it anew."""
     home = shards.find(MARK + given[0])
-    # What has ended before is of an earlier round.
+    # Jobs that have ended before belong to an earlier round.
     _hear_all(shards, home)
     ask(shards[home])(*given)
     for number in range(len(shards)):
@@ -91,7 +91,7 @@ def open_group(shards: Shards, ask: Ask, given: Given, named: Named) -> None:
 def read_groups(shards: Shards, ask: Ask, given: Given, named: Named) -> dict[str, GroupState]:
     """Return groups by their names, with what all shards know of them.
 
-    Each shard may have jobs of any group. So if one is missing, and the caller tolerates that, nothing is known of any.
+    Each shard may have jobs of any group. So return {} if a shard is missing and the caller tolerates that.
     """
     names = list(given[0])
     if not names:
@@ -102,12 +102,12 @@ def read_groups(shards: Shards, ask: Ask, given: Given, named: Named) -> dict[st
     def list_ended(shard: Store) -> list[tuple[str, GroupCounts]]:
         return list(chain.from_iterable(shard.links.list_ended(home) for home in homes if shards[home] is not shard))
 
-    # Before the counts: what is delivered meanwhile counts twice rather than not at all.
+    # Read before the counts: a message that is delivered in between counts twice, rather than not at all.
     told = list(ask_each(shards, list_ended))
     states = list(ask_each(shards, lambda shard: ask(shard)(names, most, shards=len(shards))))
     if min(len(told), len(states)) < len(shards):
         return {}
-    ended: dict[str, list[GroupCounts]] = {}  # of jobs in other shards, of which their homes have not heard
+    ended: dict[str, list[GroupCounts]] = {}  # of jobs in other shards: not delivered to the homes yet
     for group, counts in chain.from_iterable(told):
         ended.setdefault(group, []).append(counts)
     return {

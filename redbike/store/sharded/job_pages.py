@@ -1,7 +1,7 @@
-"""Pages of the jobs of all shards: first in the order of all of them, if a search has one, then shard by shard.
+"""Pages of the jobs of all shards: first in one order over all shards, if the search has one, then shard by shard.
 
-That order is the same in each shard: by the score, and then by the bytes of the id. So an entry of one shard tells
-where a page begins in all of them.
+Each shard has the same order: by the score, and then by the bytes of the id. So an entry of one shard says where a page
+begins in all shards.
 
 A shard that does not answer is passed over, and the cursor notes that. It is asked once more after all others, from its
 beginning. If it is back by then, none of its jobs is left out; otherwise the error names it.
@@ -33,9 +33,9 @@ def read_page(shards: Shards, ask: Ask, given: Given, named: Named) -> JobPage:
 
 @dataclass(slots=True)
 class JobPager:
-    """Reads one page. The source of a cursor is less than `PLACES` in the order of all shards.
+    """Reads one page. A cursor whose source is less than `PLACES` is in the order over all shards.
 
-    Then the sources of the first shard have `PLACES` numbers, those of the second one the next ones, and so on.
+    The next `PLACES` sources are those of the first shard, the `PLACES` after them those of the second one, and so on.
     """
 
     shards: Shards
@@ -56,7 +56,7 @@ class JobPager:
         self.order = self.shards[0].overview.find_order(self.search)
 
     def read(self) -> JobPage:
-        """Return the page. Raise `Unreachable` if only shards are left that do not answer."""
+        """Return the page. Raise `Unreachable` if only shards that do not answer are left."""
         page, goes_on = JobPage([], 0, 0, self.cursor), True
         if self.cursor.source < PLACES:
             page = self._read_in_order() if self.order else page._replace(following=self._find_next())
@@ -96,7 +96,7 @@ class JobPager:
             last, size = page.entries[-1], RANKS_PAGE
 
     def _read_ranks(self, last: Entry | None, size: int) -> RankPage:
-        """Return the entries of all shards behind `last`, as far as each has told its own: `size` of each at most."""
+        """Return the entries of all shards behind `last`, at most `size` of each, up to where a shard may have more."""
         pages = self._ask_each(lambda shard: shard.overview.read_ranks(self.search, last, size))
         is_backwards = self.order == "descending"
         entries = sorted((entry for page in pages for entry in page.entries), reverse=is_backwards)
@@ -107,7 +107,7 @@ class JobPager:
         return RankPage(sum(page.done for page in pages), entries, not ends)
 
     def _ask_each(self, ask: Callable[[Store], T]) -> list[T]:
-        """Ask all shards at the same time but those that were passed over; return what they answer."""
+        """Ask at the same time all shards that were not passed over. Raise `Unreachable` if none of them answers."""
         numbers = [number for number in range(len(self.shards)) if not self._is_missed(number)]
         found = try_each([self.shards[number] for number in numbers], ask) if numbers else []
         answers = [each for each in found if not isinstance(each, Unreachable)]
@@ -119,13 +119,13 @@ class JobPager:
         return answers
 
     def _find_rest(self, has_rest: bool) -> Cursor | None:
-        """Return where that begins which has no order, or which was passed over."""
+        """Return where to go on with jobs that have no order, or whose shard was passed over; None for nowhere."""
         return self._find_next() if has_rest or self.missed else None
 
     # ---- shard by shard
 
     def _read_shard(self, page: JobPage) -> tuple[JobPage, bool]:
-        """Return a page with the jobs of one shard more, and whether there is room for those of the next one."""
+        """Add the jobs of one more shard to a page. Return it, and whether it has room for those of the next shard."""
         cursor = page.following or BEGINNING
         number, source = divmod(cursor.source - PLACES, PLACES)
         shard, was_missed, before = get_shard(self.shards, number, cursor), self._is_missed(number), 0
@@ -158,7 +158,7 @@ class JobPager:
         return JobPage(jobs, min(done, total), total, following), not (found.following or len(jobs) >= self.rows)
 
     def _find_next(self, number: int = -1, was_missed: bool = False) -> Cursor | None:
-        """Return where the shard begins that is next behind this one; None if that was the last one."""
+        """Return where the next shard behind the shard `number` begins; None if that was the last one."""
         behind = (was_missed, number)
         found = min((each for each in map(self._turn, range(len(self.shards))) if each > behind), default=None)
         if found is None:
@@ -170,7 +170,7 @@ class JobPager:
         return cursor._replace(source=PLACES * (number + 1) + cursor.source, missed=self.missed)
 
     def _turn(self, number: int) -> tuple[bool, int]:
-        """Return by what shards are ordered: those come last that were passed over."""
+        """Return the sort key of a shard: the shards that were passed over come last."""
         return self._is_missed(number), number
 
     def _is_missed(self, number: int) -> bool:

@@ -1,4 +1,4 @@
-"""Jobs that follow jobs of other shards: what is to be done before they are set, and who they are."""
+"""Jobs that follow jobs of other shards: what is done before they are set, and how they are found."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,22 +19,22 @@ from redbike.store.sharded.routes import Ask, Given, Named, Shards, by_jobs, mer
 from redbike.store.store import Store
 from redbike.text.group_names import MARK, is_group, is_jobid
 
-LASTING = 30.0  # seconds after a subscription in which jobs are set; `lua/confirm.lua` waits for longer
-MOST_CYCLE = 1000  # generations above a job in which it is looked for itself
+LASTING = 30.0  # seconds within which jobs are set after a subscription; `lua/confirm.lua` waits for longer
+MOST_CYCLE = 1000  # generations of parents, or of followers, that are searched for a cycle
 MOST_ABOVE = 50_000  # jobs that are read for that
 _OF = attrgetter("jobid")
 
 
 @contextmanager
 def link(shards: Shards, jobs: Sequence[JobToSet], *more: Any) -> Iterator[tuple[list[JobToSet], list[Refused]]]:
-    """Give the jobs to set now, and those that are refused: then more may be. The shards of parents hear before.
+    """Yield the jobs to set now, and the refused ones; more may be added to these. Subscribe to parents first.
 
-    Those that follow groups are set afterwards, with `more` arguments. No job may wait for itself.
+    Jobs that follow groups are set after the block, with `more` arguments. A job that would wait for itself is refused.
     """
     shards.note()
     # As in one shard: what is set before no longer counts for what is set after it.
     refused, strange, going_on = list[Refused](), set[str](), sorted(jobs, key=closes_group)
-    # One that is refused stays in the group and behind the parents that it has, so others may be in a cycle with it.
+    # A refused job keeps its group and its parents. So another job may be in a cycle with it now.
     while found := _find_cycles(shards, going_on, {}):
         refused += found
         strange |= {each.job.jobid for each in found}
@@ -58,7 +58,7 @@ def _list_parents(job: JobToSet) -> list[str]:
 
 
 def _list_subscriptions(shards: Shards, jobs: Iterable[JobToSet]) -> dict[tuple[int, int], dict[str, None]]:
-    """Return the parents in other shards, by their shard and that of the jobs."""
+    """Return the parents that are in other shards than their followers, by (shard of parent, shard of follower)."""
     found: dict[tuple[int, int], dict[str, None]] = {}
     for job in jobs:
         for parent in _list_parents(job):
@@ -79,8 +79,8 @@ def _subscribe(shards: Shards, wanted: Mapping[tuple[int, int], Iterable[str]]) 
 def preview_cycles(store: Store, jobs: Sequence[JobToSet], known: dict[str, list[str]]) -> list[Refused]:
     """Return the jobs that would be refused because they would wait for themselves, if they were set one by one.
 
-    `known` has the parents of jobs, also as if those of calls before had been set. It is empty first. Behind
-    `MOST_ABOVE` of them nothing is found any more.
+    `known` has the parents of jobs, as if the jobs of earlier calls had been set; it is empty at the first call. When
+    it has more than `MOST_ABOVE` jobs, return [].
     """
     if len(known) > MOST_ABOVE:
         return []
@@ -91,8 +91,8 @@ def preview_cycles(store: Store, jobs: Sequence[JobToSet], known: dict[str, list
 def _find_cycles(shards: Shards, jobs: Sequence[JobToSet], known: dict[str, list[str]]) -> list[Refused]:
     """Return the jobs that would wait for themselves, each with the jobs from itself to itself.
 
-    What others set at the same time is not seen, nor what a shard has that does not answer. `known` gets the parents
-    of jobs, with those of `jobs`.
+    Jobs that others set at the same time are not seen, nor jobs of a shard that does not answer. The parents of all
+    jobs that were read, and of `jobs`, are added to `known`.
     """
     _read_above(shards, chain.from_iterable(map(_list_parents, jobs)), known)
     refused = list[Refused]()
@@ -112,7 +112,7 @@ def _find_cycles(shards: Shards, jobs: Sequence[JobToSet], known: dict[str, list
 
 
 def _read_above(shards: Shards, jobids: Iterable[str], known: dict[str, list[str]]) -> None:
-    """Add the parents of these jobs, and of those above them, in a round trip to each shard for each generation."""
+    """Add to `known` the parents of these jobs and of all above them: one round trip to each shard a generation."""
     generation = [each for each in dict.fromkeys(jobids) if is_jobid(each) and each not in known]
     for _ in range(MOST_CYCLE):
         if not generation or len(known) > MOST_ABOVE:
@@ -126,9 +126,9 @@ def _read_above(shards: Shards, jobids: Iterable[str], known: dict[str, list[str
 
 
 def _read_below(shards: Shards, jobids: Sequence[str], joining: Mapping[str, str], known: dict[str, list[str]]) -> None:
-    """Add to `known` parents the jobs of groups, as far as they are below these jobs, and what is between.
+    """Add to `known` what is below these jobs: for each group the jobs in it, for each follower its parents there.
 
-    A job that is `joining` a group, or "" for none, counts as out of the one that it is in.
+    A job in `joining` gets the group named there, or "" for none. So the group that it is in now does not count.
     """
     set_before = frozenset(known)
     generation = [*jobids, *(MARK + name for jobid in jobids if (name := joining.get(jobid)))]
@@ -150,7 +150,7 @@ def _read_below(shards: Shards, jobids: Sequence[str], joining: Mapping[str, str
 
 
 def _list_below(shards: Shards, jobids: Sequence[str]) -> dict[str, list[str]]:
-    """Return the followers of these jobs and groups, and the groups of which the jobs are."""
+    """Return for each of these jobs and groups its followers, and the groups that it is in."""
     found: dict[str, list[str]] = {}
     for shard, own in shards.divide(jobids, same):
         with suppress(Unreachable):
@@ -162,7 +162,7 @@ def _list_below(shards: Shards, jobids: Sequence[str]) -> dict[str, list[str]]:
 
 
 def find_path(jobid: str, parents: Sequence[str], known: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the jobs from this one up to itself if it followed these `parents`; [] if it would not wait for itself."""
+    """Return the jobs from `jobid` up to itself, as if it followed `parents`; [] if it would not wait for itself."""
     path, visited = [(jobid, iter(parents))], set[str]()
     while path:
         parent = next(path[-1][1], None)
@@ -180,17 +180,17 @@ def find_path(jobid: str, parents: Sequence[str], known: Mapping[str, Sequence[s
 
 
 def unset(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
-    """Forget a job; return its followers, without those of a shard that does not answer."""
+    """Unset a job; return its followers, without those of a shard that does not answer."""
     return _name_followers(shards, {given[0]: ask(shards.of(given[0]))(*given, **named)})[given[0]]
 
 
 def unset_rows(shards: Shards, ask: Ask, given: Given, named: Named) -> dict[str, list[str]]:
-    """Forget rows of a group; return each with its followers, without those of a shard that does not answer."""
+    """Unset jobs that are rows of a group; return them with their followers, without those of a missing shard."""
     return _name_followers(shards, merged(union)(shards, ask, given, named))
 
 
 def _name_followers(shards: Shards, found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Return the followers of jobs, for what each shard knows of them."""
+    """Return the followers of jobs by id; `found` has what the own shard of each job knows of them."""
     elsewhere = _find_followers(shards, {jobid: find_subscribers("\n".join(names)) for jobid, names in found.items()})
     return {jobid: sorted([*filter(is_jobid, names), *elsewhere.get(jobid, ())]) for jobid, names in found.items()}
 
@@ -201,7 +201,7 @@ def inspect(shards: Shards, ask: Ask, given: Given, named: Named) -> list[JobSta
 
 
 def list_states(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[JobState]:
-    """Yield the same, without the jobs of a shard that is missing if the caller tolerates that."""
+    """Yield the states of jobs with their followers, without jobs of a missing shard if the caller tolerates that."""
     yield from _add_elsewhere(shards, list(streamed("jobids", 0, _OF)(shards, ask, given, named)))
 
 
@@ -218,7 +218,7 @@ def _add_elsewhere(shards: Shards, states: list[JobState]) -> list[JobState]:
 
 
 def list_tree(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
-    """Return what follows a job, directly or not. Raise `BadConfig` if some of that is in another shard."""
+    """Return the jobs that follow a job, directly or not. Raise `BadConfig` if one of them is in another shard."""
     jobid, shard = given[0], shards.of(given[0])
     found: list[str] = ask(shard)(*given, **named)
     for state in shard.questions.inspect([jobid, *found]):

@@ -1,7 +1,7 @@
 """Delivers the messages of one shard to another, see `redbike.store.links`.
 
 A message is removed once a replica of the receiver's master has it, too: a replica that takes over without it would
-not get it again. Shards of a single server need no such wait: its replica hears of the delivery before the removal.
+not get it again. Shards of a single server need no such wait: its replica gets the delivery before the removal.
 """
 
 import time
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from redbike.store.links import Message
     from redbike.store.store import Store
 
-PATIENCE = 0.1  # seconds for a replica to have what was delivered: somebody waits
-ROUNDS = 10  # of deliveries: of a group, first its home hears, and then the shard of the follower
+PATIENCE = 0.1  # seconds to wait until a replica has what was delivered: a caller waits meanwhile
+ROUNDS = 10  # of deliveries: news of a group goes to its home first, and then to the shard of the follower
 ALONE_FOR = 5.0  # seconds after which a master that had no replica is asked for one again
 
 
 def deliver(shards: Sequence["Store"], source: int, shard: int, patience: float = PATIENCE) -> bool:
-    """Deliver all messages of the shard `source` to another one. Others may do the same at the same time.
+    """Deliver all messages of the shard `source` to `shard`, both by number. Other processes may do so as well.
 
-    Return False if messages stay, which are to be delivered again: no replica has had them after `patience` seconds.
-    With 0 none has to.
+    Return False if messages stay and must be delivered again: no replica has had them after `patience` seconds. With 0,
+    no replica has to have them.
     """
     sender, receiver = shards[source], shards[shard]
     waits = patience > 0 and sender.client is not receiver.client
@@ -33,7 +33,7 @@ def deliver(shards: Sequence["Store"], source: int, shard: int, patience: float 
         with closing(ReplicatedPipeline(receiver.client, lambda: receiver.scripts.is_stopping())) as pipeline:
             number, unneeded = "", list[str]()
             while number != messages[-1].number:
-                # All of them each time: a replica that takes over meanwhile may lack the first ones.
+                # All messages each time: a replica that takes over meanwhile may lack the first ones.
                 number, unneeded = receiver.links.deliver(source, messages, pipeline)
             if waits and not _is_replicated(receiver, pipeline, patience):
                 return False
@@ -68,7 +68,7 @@ def deliver_all(shards: Sequence["Store"], source: int, patience: float = PATIEN
 
 
 def deliver_between_all(shards: Sequence["Store"]) -> None:
-    """Deliver the messages of all shards, and those to which these lead. No replica has to have had them."""
+    """Deliver the messages of all shards, and those that they cause. Wait for no replica."""
     for _ in range(ROUNDS):
         if not any(shard.links.list_mail() for shard in shards):
             return

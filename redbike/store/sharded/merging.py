@@ -1,4 +1,4 @@
-"""How what several shards tell becomes what one store would: numbers are added, and what has an order keeps it."""
+"""Merge the answers of several shards into that of one store: numbers are added, and sorted answers stay sorted."""
 
 import heapq
 import queue
@@ -27,9 +27,9 @@ IsIt = Callable[[], bool]
 
 
 def add_totals(totals: Iterable[Total]) -> Total:
-    """Add up numbers of jobs; all that is dispatched in each shard is dispatched.
+    """Add up numbers of jobs. `Total.dispatched` is the earliest of all shards, None if one has none.
 
-    If a shard is ahead of its clock, `Total.dispatched` is as far ahead as in the worst shard.
+    If a shard is ahead of its clock, it is as far ahead of `Total.now` as in the worst shard.
     """
     found = list(totals)
     names = ("jobs", "timeline", "due", "paused", "failing", "unarchived")
@@ -48,7 +48,7 @@ def add_totals(totals: Iterable[Total]) -> Total:
 
 
 def add_queues(lists: Iterable[Sequence[Queue]]) -> list[Queue]:
-    """Add up what waits in a queue, and what runs of it, in all shards."""
+    """Add up the waiting jobs and those in flight of each queue over all shards; return the queues by name."""
     found: dict[str, Queue] = {}
     for each in (each for listed in lists for each in listed):
         found[each.queue] = _add_queue(found[each.queue], each) if each.queue in found else each
@@ -77,7 +77,7 @@ def _get_since(each: Queue) -> tuple[float, float]:
 
 
 def join_limits(lists: Iterable[Sequence[QueueLimits]]) -> list[QueueLimits]:
-    """Return what stands before each queue in all shards together."""
+    """Return the limits and the pause of each queue over all shards, by name."""
     found: dict[str, QueueLimits] = {}
     for each in (each for listed in lists for each in listed):
         found[each.queue] = add_limits([found[each.queue], each]) if each.queue in found else each
@@ -85,7 +85,7 @@ def join_limits(lists: Iterable[Sequence[QueueLimits]]) -> list[QueueLimits]:
 
 
 def add_limits(parts: Iterable[QueueLimits]) -> QueueLimits:
-    """Return what stands before one queue: each shard knows its limits over all of them."""
+    """Return the limits and the pause of one queue, from the first shard that has them: each knows those over all."""
     one, *others = parts
     for other in others:
         at_once = other.at_once if one.at_once is None else one.at_once
@@ -94,9 +94,9 @@ def add_limits(parts: Iterable[QueueLimits]) -> QueueLimits:
 
 
 def join_processes(lists: Iterable[Sequence[Process]]) -> list[Process]:
-    """Return each process once: it is lost where a shard has lost it, and has the jobs of all.
+    """Return each process once. It is lost if any shard has lost it, and has the jobs of all shards.
 
-    The dispatcher of each shard names those of its own jobs that it cannot place.
+    Unplaced jobs are joined, too: the dispatcher of each shard names its own.
     """
     found: dict[str, Process] = {}
     for each in (each for listed in lists for each in listed):
@@ -110,7 +110,7 @@ def join_processes(lists: Iterable[Sequence[Process]]) -> list[Process]:
 
 
 def join_known(found: Iterable[Known]) -> Known:
-    """Return what has been told of the jobs of all shards."""
+    """Return what ``-alerts`` has in all shards; `Known.now` is the latest clock."""
     joined = Known()
     for each in found:
         joined.now = max(joined.now, each.now)
@@ -131,7 +131,7 @@ def join_counts(found: Iterable[dict[str, list[int]]]) -> dict[str, list[int]]:
 def merge_sorted(
     key: Callable[[Any], Any], reverse: bool = False
 ) -> Callable[[Iterable[Iterable[Any]]], Iterator[Any]]:
-    """Return what merges streams that are sorted by `key`."""
+    """Return a function that merges streams which are sorted by `key`."""
     return lambda streams: heapq.merge(*streams, key=key, reverse=reverse)
 
 
@@ -140,7 +140,7 @@ def merge_sorted(
 
 @contextmanager
 def set_meanwhile(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Answers]:
-    """Set jobs in their shards, and run scripts besides, while the caller's block goes on; see `Jobs.set_meanwhile`."""
+    """Set jobs in their shards, and run further scripts, while the caller's block runs; see `Jobs.set_meanwhile`."""
     jobs, *more = given
     if len(more) > 2:
         *more, named["also"] = more
@@ -171,7 +171,7 @@ def set_meanwhile(shards: Shards, ask: Ask, given: Given, named: Named) -> Itera
 
 
 def set_jobs(shards: Shards, ask: Ask, given: Given, named: Named) -> list[Refused]:
-    """Set jobs in their shards; return those that were left as they are."""
+    """Set jobs in their shards; return the refused ones, which stay as they are."""
     with link(shards, *given) as (jobs, refused):
         for shard, own in shards.divide(jobs, lambda job: job.jobid):
             refused += ask(shard)(own, *given[1:], **named)
@@ -186,7 +186,7 @@ def find_shard_of(shards: Shards, call: Call) -> int:
 
 
 def pack_rows(shards: Shards, ask: Ask, given: Given, named: Named) -> list[Call]:
-    """Return scripts that read rows, in the order of the jobs: one for each that are next to each other in a shard."""
+    """Return scripts that read rows, in the order of the jobs. Neighbours in one shard share a script."""
     jobids, *more = given
     groups = groupby(list(jobids), key=shards.find)
     calls = list[Call]()
@@ -196,7 +196,7 @@ def pack_rows(shards: Shards, ask: Ask, given: Given, named: Named) -> list[Call
 
 
 def listen(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Any]:
-    """Yield what happens in all shards as it happens; a thread listens to each."""
+    """Yield the events of all shards as they happen; a thread listens to each shard."""
 
     def begin(wants: IsIt | None = None, is_over: IsIt = lambda: False) -> Iterator[Any]:
         end = threading.Event()
@@ -206,7 +206,7 @@ def listen(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Any
 
 
 def listen_to_jobs(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Any]:
-    """Yield what jobs print, in whichever shards they are."""
+    """Yield what jobs print, as they print it, from all of their shards."""
 
     def begin(jobids: Sequence[str], is_over: IsIt = lambda: False) -> Iterator[Any]:
         owns = dict(shards.divide(jobids, same))
@@ -220,7 +220,7 @@ def listen_to_jobs(shards: Shards, ask: Ask, given: Given, named: Named) -> Iter
 
 
 def _join_streams(streams: Sequence[Iterator[Any]], end: threading.Event) -> Iterator[Any]:
-    """Yield what streams yield; each has a thread, and looks for `end`, which is set when nobody reads any more."""
+    """Yield what all streams yield; each has a thread. `end` is set when the reader stops, and ends the streams."""
     told: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def pass_on(stream: Iterator[Any]) -> None:
@@ -250,7 +250,7 @@ def _join_streams(streams: Sequence[Iterator[Any]], end: threading.Event) -> Ite
             end.set()
 
     received = receive()
-    next(received)  # once it has begun, it ends with its reader
+    next(received)  # a generator that has begun runs its `finally` when its reader drops it
     return received
 
 

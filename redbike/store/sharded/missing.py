@@ -1,4 +1,4 @@
-"""Whether whoever reads goes on without the shards that do not answer, and which these are."""
+"""Whether a reader goes on without the shards that do not answer, and which shards these are."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,10 +21,10 @@ _missing: ContextVar[dict[str, Unreachable] | None] = ContextVar("redbike_missin
 
 @contextmanager
 def tolerate_missing() -> Iterator[dict[str, Unreachable]]:
-    """Let lists and sums of all shards do without those that do not answer; give these, each with its error.
+    """Let lists and sums over all shards leave out shards that do not answer. Yield their errors, by prefix.
 
-    This holds for the thread of the caller. One job of such a shard is an error all the same, and so is an answer for
-    which no shard is left.
+    This holds for the thread of the caller. A question about one job of such a shard still raises `Unreachable`, and so
+    does a question that no shard answers.
     """
     found = dict[str, Unreachable]()
     token = _missing.set(found)
@@ -44,19 +44,19 @@ def note_missing(found: Mapping[str, Unreachable]) -> None:
 
 
 def list_missing() -> list[Unreachable]:
-    """Return why shards do not answer that the caller does without so far."""
+    """Return the errors of the shards that the caller has gone on without so far."""
     return list((_missing.get() or {}).values())
 
 
 def is_tolerated() -> bool:
-    """Tell whether the caller does without shards that do not answer."""
+    """Tell whether the caller goes on without shards that do not answer."""
     return _missing.get() is not None
 
 
 def ask_each(shards: Iterable["Store"], ask: Callable[["Store"], T]) -> Iterator[T]:
-    """Yield the answers of shards, one after the other; without those that are `missing`, if the caller tolerates it.
+    """Yield the answers of shards, one after the other. Leave out missing shards if the caller tolerates that.
 
-    If none of them answers, raise `Unreachable`.
+    If it does not, or if no shard answers, raise `Unreachable`.
     """
     silent, is_any = list[Unreachable](), False
     for shard in shards:
@@ -72,7 +72,7 @@ def ask_each(shards: Iterable["Store"], ask: Callable[["Store"], T]) -> Iterator
 
 
 def pass_over(shard: "Store", error: Unreachable) -> Unreachable:
-    """Note that a shard is missing, and return the error that names it. Raise it if the caller does not tolerate it."""
+    """Note that a shard is missing, and return the error that names it. Raise it if none may be missing."""
     named = describe_silent(shard, error)
     note_missing({shard.keys.prefix: named})
     return named
@@ -87,16 +87,16 @@ def _pass_over_rest(shard: "Store", stream: Any) -> Any:
 
 def describe_silent(shard: "Store", error: Unreachable) -> Unreachable:
     """Return an error that names the shard which does not answer."""
-    if _NAMED.match(str(error)):  # it may name another one, of which more was asked
+    if _NAMED.match(str(error)):  # it names a shard already, maybe another one that this one needs
         return error
-    if isinstance(error, LoginRefused):  # it answers
+    if isinstance(error, LoginRefused):  # the server answers, but refuses the login
         return LoginRefused(f"the shard {shard.keys.prefix}: {error}")
     return Unreachable(f"the shard {shard.keys.prefix} is missing: {error}")
 
 
 @contextmanager
 def name_if_silent(shard: "Store") -> Iterator[None]:
-    """Let an error of whoever asks one shard name it, if there are several."""
+    """Let an `Unreachable` of the block name this shard, if there are several shards."""
     try:
         yield
     except Unreachable as error:
@@ -135,7 +135,7 @@ def _listen(shard: "Store", *given: Any, **named: Any) -> "Iterator[PastRun | Lo
 
 
 def name_silent(shard: "Store", stream: Iterator[Any]) -> Iterator[Any]:
-    """Yield what a shard tells; an error names it if it does not answer any more."""
+    """Yield what the `stream` of a shard yields. If the shard stops answering, the error names it."""
     try:
         yield from stream
     except Unreachable as error:

@@ -16,7 +16,7 @@ from redbike.store.store import Store
 
 
 def list_soonest(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
-    """Return the ids of the jobs that are due first in all shards."""
+    """Return the ids of the jobs that are due first over all shards."""
     found = []
     for jobs in ask_each(shards, lambda shard: shard.overview.read_named(ask(shard)(*given, **named))):
         found += [(job.next_run, encode(job.jobid)) for job in jobs if job.next_run is not None]
@@ -31,7 +31,7 @@ def list_in_flight(shards: Shards, ask: Ask, given: Given, named: Named) -> tupl
 
 
 def list_since(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[list[PastRun]]:
-    """Yield the kept runs of each job: first of those of all shards that come first, see `Journal.list_since`."""
+    """Yield the kept runs of each job, see `Journal.list_since`: first those of the jobs in `first`, of all shards."""
     since, first = (*given, ())[:2]
     owns = dict(shards.divide(list(dict.fromkeys(first)), same))
     sizes = {shard: len(own) for shard, own in owns.items()}
@@ -61,7 +61,7 @@ def read_runs(shards: Shards, ask: Ask, given: Given, named: Named) -> RunPage:
 
 
 def read_runs_of_many(shards: Shards, ask: Ask, given: Given, named: Named) -> RunPage:
-    """Return the runs of some of many jobs, of one shard after the other."""
+    """Return a page of the runs of many jobs: it is of one shard, and later pages are of the next ones."""
     search, cursor, *more = given
     page: RunPage = ask(get_shard(shards, cursor.source, cursor))(search, cursor._replace(source=0), *more, **named)
     following = None
@@ -103,7 +103,7 @@ def _locate(failure: Failure) -> Entry:
 
 
 def find_dead(shards: Shards, ask: Ask, given: Given, named: Named) -> Dead:
-    """Return the jobs that are dead in any shard, and the failures of those that failed last, in this order."""
+    """Return the dead jobs of all shards, and the failures of those that failed last; the newest come first."""
     deads: list[Dead] = list(ask_each(shards, lambda shard: ask(shard)(*given, **named)))
     found = (each for dead in deads for each in dead.failures)
     failures = sorted(found, key=lambda each: (each.failed, each.jobid), reverse=True)[: given[0]]
@@ -114,7 +114,7 @@ def find_dead(shards: Shards, ask: Ask, given: Given, named: Named) -> Dead:
 
 
 def list_coming(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Any]:
-    """Yield pages of jobs that have something to run: of all shards, or of those of some jobs."""
+    """Yield pages of the jobs that have something to run: of all jobs, or of those that are given."""
     jobids = named.get("jobids", given[2] if len(given) > 2 else None)
     if jobids is None:
         return chain.from_iterable(ask_each(shards, lambda shard: ask(shard)(*given, **named)))

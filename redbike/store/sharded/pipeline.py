@@ -12,14 +12,14 @@ from redbike.store.scripts import Call, Pipeline, Reply
 
 
 class SharedPipeline(Pipeline):
-    """Gives its connection back as soon as nothing is unanswered, so that other shards of its master may use it."""
+    """Releases its connection as soon as all scripts are answered, so that other shards of its master may use it."""
 
     def run(self, calls: Iterable[Call]) -> list[Reply]:
         """Run scripts in one round trip, see `Pipeline.run`."""
         try:
             return super().run(calls)
         finally:
-            # After an error too: with replies left in it, nobody gets it.
+            # After an error too: a connection with replies left in it is not used again.
             if not self.unanswered:
                 self.close()
 
@@ -36,7 +36,7 @@ class ReplicatedPipeline(Pipeline):
         return replies
 
     def is_alone(self) -> bool:
-        """Tell whether the server that ran the last script is a master without a replica, or the user may not know."""
+        """Tell whether the server that ran the last script is a master without a replica, or the user may not ask."""
         found = self._ask("INFO", "replication")
         if isinstance(found, exceptions.NoPermissionError):
             return True
@@ -44,16 +44,16 @@ class ReplicatedPipeline(Pipeline):
         return is_master and self.line.generation == self._generation
 
     def is_replicated(self, patience: float) -> bool:
-        """Tell whether a replica has what the last script has changed, at the latest after `patience` seconds.
+        """Wait up to `patience` seconds until a replica has what the last script has changed; tell whether it has.
 
-        It is taken to have that if the user may not wait.
+        True if the user may not run WAIT.
         """
         # The reply must come before the connection times out.
         timeout = self._client.connection_pool.connection_kwargs.get("socket_timeout") or math.inf
         reply = self._ask("WAIT", "1", str(max(1, int(1000 * min(patience, timeout / 2)))))
         if isinstance(reply, exceptions.NoPermissionError):
             return True
-        # Of a new connection, the server does not know what was changed over the old one.
+        # Over a new connection, the server does not know what was changed over the old one.
         return isinstance(reply, int) and reply > 0 and self.line.generation == self._generation
 
     def _ask(self, *words: str) -> Any:

@@ -12,7 +12,7 @@ SLOTS = 16384  # of a cluster
 def name_shards(prefix: str, number: int) -> list[str]:
     """Return the prefix of each shard: ``{app:00}/16`` and so on, each in a slot of its own. Raise `BadConfig`.
 
-    It has their number, so no key of 16 shards is one of 4: who still thinks of 4 cannot write among those of 16.
+    It has the number of shards, so no key of 16 shards is one of 4: a process that expects 4 cannot write into the 16.
     """
     inner = prefix[1:-1] if prefix.startswith("{") and prefix.endswith("}") else prefix
     if "{" in inner or "}" in inner:
@@ -23,10 +23,10 @@ def name_shards(prefix: str, number: int) -> list[str]:
 def find_shard(jobid: str, number: int) -> int:
     """Return the number of the shard of a job, from 0, by CRC16 of its id, as Redis finds the slot of a key.
 
-    Each shard has a range of the slots. The rest of a division by their number would be no good: of ids that differ in
-    a few digits, the last bits of CRC16 are often the same. Of an id with text in braces, only that text counts, as in
-    a key: so jobs can be kept together. Without braces, what stands before an ``@`` counts, unless that is its first
-    character: a job for every host and the occurrences of a backfill are where their job is.
+    Each shard has a range of the slots. The slot modulo `number` would be no good: ids that differ in a few digits
+    often have the same last bits of CRC16. If an id has text in braces, only this text counts, as in a key: so jobs can
+    be kept together. Without braces, only the text before an ``@`` counts, unless the id begins with it: so the job on
+    a host and the occurrences of a backfill are where their job is.
     """
     slot = crc_hqx(_find_tag(jobid).encode(errors="surrogateescape"), 0) % SLOTS
     return slot * number // SLOTS

@@ -1,6 +1,6 @@
 """Limits of queues over all shards: each shard has a part of them, and the parts move to where jobs wait.
 
-The parts are never more than the whole, at no instant, whoever dies and whichever shard is away: see ``quota.lua``.
+All parts together are never more than the whole, whichever process dies or shard is away: see ``quota.lua``.
 """
 
 import json
@@ -25,11 +25,11 @@ T = TypeVar("T")
 Change = Callable[[Whole], Whole]
 
 LIMITS = ("at_once", "count")
-TRIES, PAUSE = 20, 0.05  # how often a limit is tried to be set while others divide, and the seconds between
+TRIES, PAUSE = 20, 0.05  # how often to try to set a limit while others divide, and the seconds by which pauses grow
 
 
 def limit_queue(shards: Shards, ask: Ask, given: Given, named: Named) -> bool:
-    """Limit a queue over all shards, see `QueueLimiter.limit`. All have to answer; otherwise nothing is changed."""
+    """Limit a queue over all shards, see `QueueLimiter.limit`. All must answer first; otherwise nothing changes."""
     shards.note()
     return _limit(shards, *given, **named)
 
@@ -51,7 +51,7 @@ def _limit(
     held = _read(shards, name, all_of_them=True)
     known = _find_whole(held)
     whole = change(known)
-    # A shard that has lost its data knows of none, or of an older one.
+    # A shard that has lost its data has no limit, or an older one.
     is_everywhere = len({(each.whole, each.divided) for each in held.values() if not each.moving}) < 2
     if whole == known and is_everywhere and (by_code or not any(each.moving for each in held.values())):
         return False
@@ -60,16 +60,16 @@ def _limit(
 
 
 def divide_anew(shards: Sequence[Store], name: str) -> None:
-    """Divide the limits of a queue by what waits now. If that cannot be done now, a timer sees to it later."""
+    """Divide the limits of a queue by the jobs that wait now. If another process divides them, leave it to a timer."""
     with suppress(Late):
         _divide(shards, name)
 
 
 def divide_missed(shards: Sequence[Store], emptied: Collection[str]) -> None:
-    """Have limits divided soon of which a shard has not the newest division: it was away, or has lost its data.
+    """Let a dispatcher divide soon each limit of which a shard lacks the newest division: it was away, or lost data.
 
-    One that has no limit counts if it is among the prefixes of those that have lost all: otherwise another shard may
-    have a limit again that was taken back.
+    A shard without the limit counts only if its prefix is in `emptied`, as it has lost all: otherwise another shard may
+    still have a limit that was removed.
     """
     known = list[tuple[Store, dict[str, Held]]]()
     for shard in shards:
@@ -89,7 +89,7 @@ def _set(shards: Sequence[Store], name: str, change: Change, detail: str) -> Non
         try:
             return _divide(shards, name, change, detail)
         except Late:
-            # Chance parts those who have begun together.
+            # A random pause separates processes that have begun together.
             time.sleep(random.uniform(0.0, PAUSE * number))
     raise ServerError(f"the limits of the queue {name!r} are being divided by somebody else: try again")
 
@@ -107,7 +107,7 @@ def _divide(shards: Sequence[Store], name: str, change: Change | None = None, de
 
     try:
         ask_all(kept, hold)
-        # They may have been changed since they were read, but not since all are held.
+        # The limits may have changed since they were read, but not since all shards are held.
         whole, before = _find_whole(found, change), _find_parts(found, len(shards))
         if before is None:
             _free(shards, name, epoch, found)
@@ -143,7 +143,7 @@ def _give(
     quotas: Mapping[int, Quota],
     more: Mapping[str, Any],
 ) -> None:
-    """Give each shard that is held its part, and what is the same for all of them."""
+    """Give each held shard its part, and the data that is the same for all shards."""
     again, detail = find_pause(whole, quotas, held), more["detail"]
     needy = min(held, key=lambda number: (not held[number].waiting, held[number].first))
 
@@ -152,12 +152,12 @@ def _give(
         _noting(shards, number, detail).quotas.give(name, epoch, quotas[number], whole, **own)
 
     first, *others = sorted(quotas)
-    give(first)  # so of a change that is cut short, the first shard knows
+    give(first)  # so the first shard knows of a change that is cut short
     ask_all(others, give)
 
 
 def _find_parts(held: Mapping[int, Held], number: int) -> Parts | None:
-    """Return the parts of all shards, as those that are held know them; None if one that is away may have another."""
+    """Return the parts of all shards, as the held ones know them; None if one that is away may have another part."""
     newest = max(held.values(), key=lambda each: each.divided, default=None)
     before = _read_parts(newest, number) if newest else {}
     is_any_away = len(held) < number
@@ -174,14 +174,14 @@ def _free(shards: Sequence[Store], name: str, epoch: int, held: Mapping[int, Hel
 
 
 def ask_all(numbers: Iterable[int], ask: Callable[[int], T]) -> dict[int, T]:
-    """Return what each of these shards answers; they are asked at the same time."""
+    """Ask these shards at the same time; return their answers, by number."""
     listed = list(numbers)
     with ThreadPoolExecutor(max(1, len(listed)), thread_name_prefix="redbike-shards") as threads:
         return dict(zip(listed, threads.map(ask, listed), strict=True))
 
 
 def _noting(shards: Sequence[Store], number: int, detail: str | None = "") -> Any:
-    """Return the shard; a change of all shards is noted in the log of the first one alone."""
+    """Return the shard. Only the first one notes a change in its log: that of all shards is one change."""
     return shards[number] if number == 0 and detail is not None else shards[number].noted_as(None)
 
 
@@ -199,14 +199,14 @@ def _read(shards: Sequence[Store], name: str, all_of_them: bool) -> dict[int, He
 
 
 def _find_whole(held: dict[int, Held], change: Change | None = None) -> Whole:
-    """Return the limits over all shards, as the last division has them that was begun to be given; changed, if so."""
+    """Return the limits over all shards, by the newest division of which a part was given; apply `change`, if any."""
     known = [each for each in held.values() if not each.whole.is_open]
     whole = max(known, key=lambda each: (each.divided, not each.moving)).whole if known else Whole()
     return change(whole) if change else whole
 
 
 def _read_parts(held: Held, number: int) -> Parts:
-    """Return the parts of so many shards; {} for none, or damaged ones."""
+    """Return the parts of `number` shards; {} if there are none, or damaged ones."""
     found = load_object(held.parts) or {}
     is_whole = all(_is_list(found.get(limit), number) for limit in LIMITS)
     return {limit: found[limit] for limit in LIMITS} if is_whole else {}
@@ -217,9 +217,9 @@ def _is_list(found: Any, number: int) -> bool:
 
 
 def _write_parts(before: Parts, quotas: Mapping[int, Quota], held: Mapping[int, Held], number: int) -> str:
-    """Return the parts of all shards as a text: those of shards that are away are as before.
+    """Return the parts of all shards as JSON: those of shards that are away stay as before.
 
-    It is read for those that are away then. What runs in a shard goes on, though it is to give that place to others.
+    It is read for shards that are away. A part also has the places of runs that go on, even if others are to get them.
     """
     parts = {limit: list(before.get(limit, ())) or [0] * number for limit in LIMITS}
     for shard, quota in quotas.items():

@@ -1,7 +1,7 @@
-"""The ways in which a request reaches shards: that of its job, those of its jobs, or all of them.
+"""Routes: how a request reaches the shard of its job, the shards of its jobs, or all shards.
 
-A route is a function of the shards, of what asks one of them, and of the arguments. It returns what one store returns
-that has the jobs of all shards.
+A route is a function of the shards, of a function that asks one shard, and of the arguments. It returns what a single
+store with all jobs would return.
 """
 
 from collections import defaultdict
@@ -27,13 +27,13 @@ Named = dict[str, Any]
 Route = Callable[["Shards", Ask, Given, Named], Any]
 Merge = Callable[[Iterable[Any]], Any]
 _HAVE = ("has", "have")
-TURN = 0.05  # seconds that a question to a shard waits at most for those to other shards of its master
+TURN = 0.05  # seconds that a request to a shard waits at most for requests to other shards of its master
 
 
 class Shards(Sequence["Store"]):
     """The stores of all shards, in their order.
 
-    `find` returns the number of the shard of a job. `note` notes how many there are, before anything is changed.
+    `find` returns the number of the shard of a job. `note` notes in Redis how many shards there are, before a change.
     """
 
     def __init__(self, stores: Sequence["Store"], find: Callable[[str], int], note: Callable[[], None]) -> None:
@@ -50,7 +50,7 @@ class Shards(Sequence["Store"]):
         return self._stores[self.find(jobid)]
 
     def group(self, items: Iterable[Any], get_jobid: Callable[[Any], str]) -> dict[int, list[int]]:
-        """Return by shard the places that items have whose jobs live there."""
+        """Return by shard number the positions of the items whose jobs live there."""
         found: dict[int, list[int]] = {}
         for place, item in enumerate(items):
             found.setdefault(self.find(get_jobid(item)), []).append(place)
@@ -62,7 +62,7 @@ class Shards(Sequence["Store"]):
 
 
 def same(item: Any) -> Any:
-    """Return an id, which is that of its job."""
+    """Return `item`, which is the id of a job already."""
     return item
 
 
@@ -76,7 +76,7 @@ def by_job(get_jobid: Callable[[Any], str] = same) -> Route:
 
 
 def by_jobs(get_jobid: Callable[[Any], str] = same) -> Route:
-    """Ask the shards of several jobs; return an answer for each, in their order."""
+    """Ask the shards of several jobs; return an answer for each job, in the order of the jobs."""
 
     def route(shards: Shards, ask: Ask, given: Given, named: Named) -> list[Any]:
         items = list(given[0])
@@ -133,7 +133,7 @@ def any_one() -> Route:
 def reachable(merge: Merge) -> Route:
     """Ask all shards at the same time, and merge the answers of those that answer. Raise `Unreachable` if none does.
 
-    So one that does not answer holds up no other.
+    So a shard that does not answer delays no other one.
     """
 
     def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
@@ -147,9 +147,9 @@ def reachable(merge: Merge) -> Route:
 
 
 def try_each(shards: Sequence["Store"], ask: Callable[["Store"], T]) -> list[T | Unreachable]:
-    """Ask shards at the same time; return their answers, and of one that does not answer the error, which names it.
+    """Ask shards at the same time; return for each its answer, or the error that names it if it does not answer.
 
-    Those of one master take turns, over one connection, as long as it is quick to answer.
+    Shards of one master take turns, over one connection, as long as the master answers quickly.
     """
     by_server = defaultdict[Any, Lock](Lock)
     turns = [by_server[get_known_server(shard.client)] for shard in shards]
@@ -167,7 +167,7 @@ def try_each(shards: Sequence["Store"], ask: Callable[["Store"], T]) -> list[T |
 
 @contextmanager
 def _take_turn(turn: Lock) -> Iterator[None]:
-    """Go on after the others with the same lock, but wait for none that takes longer than `TURN`."""
+    """Run the block after others with the same lock, but wait for them `TURN` seconds at most."""
     is_ours = turn.acquire(timeout=TURN)
     try:
         yield
@@ -177,10 +177,10 @@ def _take_turn(turn: Lock) -> Iterator[None]:
 
 
 def tell_all(merge: Merge) -> Route:
-    """Tell all shards, and merge what they answer. If some do not, raise an error that names them after all were told.
+    """Send a change to all shards, and merge the answers. Raise `Unreachable` at the end for those that are away.
 
-    The same call is repeated then; what was told already stays. Only the first shard that it changes notes it in its
-    log: it is one change.
+    The caller then repeats the same call; the shards that have the change keep it. Only the first shard that changes
+    notes it in its log: it is one change.
     """
 
     def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
@@ -202,10 +202,10 @@ def tell_all(merge: Merge) -> Route:
 
 
 def streamed(name: str | None = None, place: int = 0, get_jobid: Callable[[Any], str] = same) -> Route:
-    """Yield what all shards tell, one after the other; or what those of some jobs tell, in the order of these.
+    """Yield the items of all shards, one after the other; or, if jobs are given, their items in the order of the jobs.
 
-    The jobs are the argument at `place`, or of this `name`. `get_jobid` finds the job of what is told. If a shard does
-    not answer, all others tell what they have, and then the error names it.
+    The jobs are the argument at position `place`, or with this `name`. `get_jobid` finds the job of an item. The error
+    of a missing shard comes after the items of all others, but at once if jobs are given.
     """
 
     def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Any]:
@@ -233,12 +233,12 @@ def streamed(name: str | None = None, place: int = 0, get_jobid: Callable[[Any],
 
 
 def listed(route: Route) -> Route:
-    """Return what the route yields, in a list."""
+    """Return a route that returns in a list what `route` yields."""
     return lambda shards, ask, given, named: list(route(shards, ask, given, named))
 
 
 def chain_all(shards: Sequence["Store"], tell: Callable[["Store"], Iterable[Any]]) -> Iterator[Any]:
-    """Yield what all shards tell, one after the other; then an error names the first one that does not answer."""
+    """Yield the items of all shards, one after the other; then raise the error of the first missing one."""
     silent = dict[str, Unreachable]()
     for shard in shards:
         try:
@@ -274,6 +274,6 @@ def add(answers: Iterable[Any]) -> Any:
 
 
 def nothing(answers: Iterable[Any]) -> None:
-    """Wait until all have done it."""
+    """Wait for the answers of all shards, and return None."""
     for _ in answers:
         pass

@@ -1,10 +1,10 @@
-"""What all shards are told, and how one that was away hears of it later.
+"""Changes that are sent to all shards, and how a shard that was away gets them later.
 
-Each shard notes in ``-agreed`` when it was told last of a queue or a token: so the newest note tells which shard knows
-best, and one that was away takes that over. What is copied to a shard may be older than what it is told just then. So
-it is in doubt meanwhile, which its note does not tell: whoever copies may die.
+Each shard notes in ``-agreed`` the time of its last change of a queue or a token. So the newest note shows which shard
+is up to date, and a shard that was away copies from it. A copy may be older than a change that comes at the same time.
+So the state is in doubt while it is copied, and a second note says so: the process that copies may die.
 
-A process that ends while a shard is away leaves such a note in the others, which is kept until all know of that.
+A process that ends while a shard is away leaves such a note in the others. It is kept until all shards know of the end.
 """
 
 import re
@@ -23,17 +23,17 @@ from redbike.store.workers import KEPT
 
 NEWER = 1e-6  # seconds between two notes, at least
 ROUNDS = 10  # times that notes are compared in a row
-FIELD = "told:"  # what the notes begin with, before the kind, a colon and the name
-DOUBT = f"{FIELD}?"  # the same of what is in doubt
-ENDED = f"{FIELD}ended:"  # the same of processes that have ended, before the owner
+FIELD = "told:"  # how the field of a note begins, before the kind, a colon and the name
+DOUBT = f"{FIELD}?"  # the same for a state in doubt
+ENDED = f"{FIELD}ended:"  # the same for a process that has ended, before its owner
 
 Copy = Callable[[Store, Store, str], None]  # from one shard to another
-Note = tuple[bool, float]  # whether it is not in doubt, and when the shard was told
+Note = tuple[bool, float]  # whether the state is certain, and when it was changed
 NONE: Note = (False, 0.0)
 
 
 def told(kind: str, merge: Merge, get_name: Callable[[Any], str] = str) -> Route:
-    """Tell all shards, see `tell_all`, and note that; the first argument has the name."""
+    """Send a change to all shards, see `tell_all`, and note it. `get_name` finds the name in the first argument."""
 
     def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
         field = f"{FIELD}{kind}:{get_name(given[0])}"
@@ -58,7 +58,7 @@ _REMOVED = told("token", nothing)
 
 
 def remove_token(shards: Shards, ask: Ask, given: Given, named: Named) -> None:
-    """Remove a token in all shards: one that was away when it was added lacks it. Raise `UnknownToken` if each does."""
+    """Remove a token in all shards: one that was away when it was added lacks it. Raise `UnknownToken` if all do."""
     unknown = list[UnknownToken]()
 
     def remove(shard: Store) -> Callable[..., bool]:
@@ -78,7 +78,7 @@ def remove_token(shards: Shards, ask: Ask, given: Given, named: Named) -> None:
 
 
 def sign_off(shards: Shards, ask: Ask, given: Given, named: Named) -> None:
-    """Remove a process that ends in those shards that answer; the others hear of it later."""
+    """Unregister a process in the shards that answer, and others later. Raise `Unreachable` if none answers."""
     found = try_each(shards, lambda shard: ask(shard)(*given, **named))
     answering = [shard for shard, each in zip(shards, found, strict=True) if not isinstance(each, Unreachable)]
     if not answering:
@@ -88,7 +88,7 @@ def sign_off(shards: Shards, ask: Ask, given: Given, named: Named) -> None:
 
 
 def note_end(shards: Sequence[Store], owner: str) -> None:
-    """Note in shards that a process has ended in order, for those that have not heard of it."""
+    """Note in `shards` that a process has ended in order, for the shards that do not know it yet."""
     with suppress(RedbikeError):
         at = shards[0].timeline.read_clock()
         for shard in shards:
@@ -96,7 +96,7 @@ def note_end(shards: Sequence[Store], owner: str) -> None:
 
 
 def _read_all(shards: Sequence[Store], field: str) -> Iterator[float]:
-    """Yield when those shards that answer were told last."""
+    """Yield the time of the last change in each shard that answers."""
     for shard in shards:
         with suppress(Unreachable):
             yield _read_notes(shard).get(field, NONE)[1]
@@ -108,10 +108,10 @@ def _note(shard: Store, field: str, at: float) -> None:
 
 
 def catch_up(shards: Sequence[Store]) -> list[str]:
-    """Tell each shard what it has not heard of. Return what that was, as ``PREFIX: KIND:NAME``."""
+    """Copy to each shard the changes that it has missed. Return them, each as ``PREFIX: KIND:NAME``."""
     done = list[str]()
-    # What all are told meanwhile may have reached a shard before what is copied to it: then the notes differ again.
-    # Two who copy at the same time may see the doubts of each other: the next time will do then.
+    # A change may reach a shard before an older copy does: then the notes differ again.
+    # Two processes that copy at the same time may see the doubts of each other: the next call will do then.
     for _ in range(ROUNDS):
         told = _copy_news(shards)
         done += told
@@ -141,7 +141,7 @@ def _copy_news(shards: Sequence[Store]) -> list[str]:
 
 
 def _forget(field: str, best: Note, known: Sequence[tuple[Store, Mapping[str, Note]]], number: int) -> None:
-    """Forget that a process has ended if all of so many shards know it, or if it is long ago."""
+    """Delete the note of an ended process if all `number` shards have it, or if it is older than `KEPT` seconds."""
     is_known = len(known) == number and all(notes.get(field) == best for _, notes in known)
     if is_known or best[1] < known[0][0].timeline.read_clock() - KEPT:
         for shard, _ in known:
@@ -174,7 +174,7 @@ def _copy_pause(source: Store, target: Store, name: str) -> None:
         target.queue_limits.pause(name, pause.until, pause.by, pause.reason, replaces=True)
     elif own is not None and not own.is_of_blackout:
         target.queue_limits.open(name, resume=True)
-        # It may have been in the way of a blackout that is on.
+        # The pause may have kept a blackout from beginning that is on now.
         _copy_blackout(source, target, name)
 
 

@@ -33,7 +33,7 @@ class ShardedStore(Store):
 
     @property
     def agreement(self) -> Agreement:
-        """Among how many shards its jobs are divided."""
+        """The agreement on the number of shards."""
         return self._agreement
 
     @property
@@ -51,7 +51,7 @@ class ShardedStore(Store):
         return self.shards.of(jobid)
 
     def number_shard(self, jobid: str) -> int:
-        """Return which of `shards` that is."""
+        """Return the number of the shard of a job: its position in `shards`."""
         return self._shards.find(jobid)
 
     def follow(self, clock: Callable[[], float] | None) -> "Store":
@@ -69,19 +69,19 @@ class ShardedStore(Store):
 
     @property
     def who(self) -> str | None:
-        """As whose changes those of this store are noted; None if they are not."""
+        """The name under which changes of this store are noted; None if they are not noted."""
         return self._first.who
 
     @contextmanager
     def hold_connection(self) -> Iterator["Store"]:
-        """Give this store with one connection to each shard, for scans; see `Store.hold_connection`."""
+        """Yield this store with one connection to each shard, for scans; see `Store.hold_connection`."""
         with ExitStack() as stack:
             stores = [stack.enter_context(shard.hold_connection()) for shard in self.shards]
             yield ShardedStore(stores, self._agreement)
 
     @contextmanager
     def connect_anew(self) -> Iterator["Store"]:
-        """Give this store with connections of its own; see `Store.connect_anew`."""
+        """Yield this store with connections of its own; see `Store.connect_anew`."""
         with ExitStack() as stack:
             stores = [stack.enter_context(shard.connect_anew()) for shard in self.shards]
             yield ShardedStore(stores, self._agreement)
@@ -104,13 +104,13 @@ class ShardedStore(Store):
         return self.shards.of(jobid).queue_to_set(jobid)
 
     def freeze_queues(self) -> QueueFor:
-        """Return `queue_to_set`, as it is now."""
+        """Return a function like `queue_to_set` that reads what each shard knows only once."""
         frozen = lru_cache(None)(lambda number: self._shards[number].freeze_queues())
         return lambda jobid: frozen(self._shards.find(jobid))(jobid)
 
 
 class Routed:
-    """A group of the methods of all shards, see `redbike.store.sharded.table`."""
+    """One part of a store, such as `Store.jobs`, for all shards; see `redbike.store.sharded.table`."""
 
     def __init__(self, shards: Shards, part: str) -> None:
         self._shards, self._part = shards, part
@@ -144,7 +144,7 @@ class ShardedScripts:
 
     @property
     def is_stopping(self) -> Callable[[], bool]:
-        """Tell whether the loop is to stop that runs them."""
+        """The function that tells whether the loop that runs the scripts is to stop."""
         found: Callable[[], bool] = self._shards[0].scripts.is_stopping
         return found
 
@@ -172,11 +172,11 @@ class ShardedScripts:
         return replies
 
     def close(self) -> None:
-        """Give back the connections that are kept for the next scripts."""
+        """Release the connections that are kept for the next scripts."""
         for shard in self._shards:
             shard.scripts.close()
 
     def drop_idle_connections(self) -> None:
-        """Disconnect what nobody uses."""
+        """Close the connections that nobody uses."""
         for shard in self._shards:
             shard.scripts.drop_idle_connections()

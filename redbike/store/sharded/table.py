@@ -1,6 +1,6 @@
-"""How each question to a store with shards is answered, and how each change reaches them: a row for each method.
+"""The route of each method of a store with shards: how a question is answered, and how a change reaches the shards.
 
-What has no row is for one shard alone, and is asked of that.
+A method without a row is for one shard alone, and is called on that shard.
 """
 
 from operator import attrgetter, itemgetter
@@ -35,12 +35,12 @@ _FIRST = itemgetter(0)
 
 
 def _second(find: Any) -> Route:
-    """Ask the shard of the job that another argument than the first one is about."""
+    """Ask the shard of the job that `find` takes from the arguments: not the first one."""
     return lambda shards, ask, given, named: ask(shards.of(find(given)))(*given, **named)
 
 
 def _either(of_jobs: Route, of_all: Route) -> Route:
-    """Ask by `of_jobs` if the first argument has jobs, else by `of_all`."""
+    """Ask by `of_jobs` if the first argument is given, else by `of_all`."""
     return lambda shards, ask, given, named: (of_jobs if given and given[0] is not None else of_all)(
         shards, ask, given, named
     )
@@ -90,7 +90,7 @@ def _any(answers: Any) -> bool:
 
 
 def _leave_out(shards: Any, ask: Any, given: Any, named: Any) -> Any:
-    """Pass over occurrences of backfills, and jobs of hosts, as each shard knows which are some."""
+    """Leave out occurrences of backfills, and jobs on hosts: each shard knows its own."""
     return Backfills.leave_out(cast(Backfills, _Bases(shards)), *given)
 
 
