@@ -1,12 +1,12 @@
 """``redbike fsck``: check the invariants, read-only. `redbike.control.repair` is ``--repair``.
 
-1. A job whose schedule goes on is in exactly one of timeline, queue, in flight, held; only one that was set during its
-   own run may be both in flight and on the timeline, or held. Only a paused job is held, and it is never on the
+1. A job whose schedule goes on is in exactly one of timeline, queue, in flight, held. Only a job that was set during
+   its own run may be in flight and also on the timeline, or held. Only a paused job is held, and it is never on the
    timeline. It has a timer if its pause ends by itself.
-2. Nothing exists for an unset job, but the run that was in flight, and tombstones.
+2. Nothing exists for an unset job but the run that was in flight, tombstones, and the status ``BAD``.
 3. No id is twice in the list of a queue. A job that has a tombstone in a queue has an entry in its list.
 4. Each run in flight has a record with a tag, a deadline, its due time and the count of losses. The tag lists the runs
-   in flight under it. It has a lease and, before the last deadline, an expiring key. A tag without runs has nothing.
+   in flight under it. It has a lease and, before the last deadline, an expiring key. A tag without runs has none of it.
 5. A status agrees with the place.
 6. Each run in flight from a queue with a limit at once has a slot there, and no other job has. A pause that ends by
    itself has a timer. So has each blackout; its job exists.
@@ -14,7 +14,7 @@
 8. Only declared keys exist, and what 0.13.1 has left; only in-flight keys expire.
 
 Jobs move meanwhile. So an entry of the listing is only a reason to look closer. One script then inspects a job, or a
-tag, at one instant, and the verdict is about that.
+tag, at one instant, and the verdict is about this instant.
 """
 
 import logging
@@ -80,7 +80,7 @@ def find_instant_ahead(store: Store) -> str:
 
 
 def describe_remedy(rewind: Rewind) -> str:
-    """Return what to do when the server went back."""
+    """Return in words what to do about a server that went back in time."""
     if rewind.is_of_clock:
         return f"{REPAIR} brings them back"
     return f"look at the jobs, and acknowledge it: {MINE}"
@@ -95,7 +95,7 @@ def find_bad_tags(store: Store, listing: Listing) -> Iterator[TagState]:
 
 
 def check_tag(state: TagState) -> Iterator[str]:
-    """Yield what is wrong with the data of the runs that were taken together."""
+    """Yield what is wrong with a tag: with the data of the runs that were taken together under it."""
     if not state.deadlines:
         there = {
             "a lease": state.lease is not None,
@@ -127,14 +127,14 @@ def check_tag(state: TagState) -> Iterator[str]:
 
 
 def list_bad_backfills(store: Store, listing: Listing, repairs: bool = False) -> Iterator[tuple[str, list[str]]]:
-    """Yield the jobs with whose backfills something is wrong, and a line for each thing; it may be put right."""
+    """Yield each job whose backfills are damaged, with a line for each problem; repair them if it `repairs`."""
     for jobid, parts in listing.backfills.items():
         if problems := store.backfills.check(jobid, sorted(parts), repairs):
             yield jobid, problems
 
 
 def list_bad_limits(store: Store, listing: Listing) -> Iterator[tuple[str, list[str]]]:
-    """Yield what the problems are about, and a line for each of them."""
+    """Yield each damaged thing (limits, a blackout or a key), with a line for each problem."""
     for name, jobids in listing.queue_limits.items():
         if problems := list(check_limits(store.queue_limits.inspect(name, sorted(jobids)))):
             yield f"the limits of the queue {name!r}" if name else "the limits of everything", problems
@@ -162,7 +162,7 @@ def repair_limits(store: Store, listing: Listing) -> None:
 
 
 def check_blackout(state: BlackoutState) -> str:
-    """Return what is wrong with a blackout; "" for nothing, and for one that is gone."""
+    """Return what is wrong with a blackout; "" if nothing is, or if the blackout is gone."""
     if state.record and state.blackout is None:
         return f"its record cannot be read: {state.record:.80}"
     if state.record and not state.has_job:

@@ -1,4 +1,4 @@
-"""What is wrong with jobs for every host: nobody sees to one, or a job on a host is left of one."""
+"""Check jobs for every host: no dispatcher watches one, or a job on a host is left over from one."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from redbike.store.store import Store
 
 
 def list_bad_hosts(store: Store) -> Iterator[tuple[str, str]]:
-    """Yield the jobs with which something is wrong, and what; nothing is changed."""
+    """Yield each job with a problem, and the problem; change nothing."""
     known, bases = store.hosts.read_all(), dict(store.hosts.scan_bases())
     for base in sorted(bases.keys() - known.keys()):
         yield base, "no dispatcher watches it, so no new host gets its job"

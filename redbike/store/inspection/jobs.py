@@ -1,8 +1,8 @@
 """Check jobs: each is inspected at one instant, and its record, its places and its status are compared.
 
-When the server's clock was ahead, jobs ran early and got their next place from there. Then it is right again, and
-nothing but the status tells: it is from an instant that is to come. A job whose schedule really begins late has got its
-place at an instant that is past.
+While the server's clock was ahead, jobs ran early and got their next due time from it. Once the clock is right again,
+only the status shows this: its time is in the future. A job whose schedule really begins late has a status from the
+past.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -75,9 +75,9 @@ def _follows_what_is_over(state: JobState) -> bool:
 
 
 def _wait_for_mail(store: Store, state: JobState, mail: list[Any]) -> JobState:
-    """Count a group that is over as open while messages tell that to its shard, or to the shard of the job.
+    """Count a group that is over as open while messages about it are on the way to its home, or to the job's shard.
 
-    `mail` names the receivers of the messages of each shard. A missing shard may have such messages.
+    `mail` has for each shard the shards to which it has messages. A missing shard may have such messages, too.
     """
     assert state.awaited
     home, here = (store.whole.number_shard(each) for each in (f"{MARK}{state.awaited_group}", state.jobid))
@@ -103,7 +103,7 @@ def check_job(state: JobState) -> Iterator[str]:
 
 
 def list_astray(store: Store, listing: Listing) -> Iterator[str]:
-    """Yield a line for each job of a shard whose id names another one: there it is looked for, and not found."""
+    """Yield a line for each job whose id leads to another shard: it is searched for there, and not found."""
     whole, ours = store.whole, store.keys.prefix
     homes = ((jobid, whole.find_shard(jobid).keys.prefix) for jobid in listing.jobs if len(whole.shards) > 1)
     for page in split((each for each in homes if each[1] != ours), PAGE):
@@ -125,7 +125,7 @@ def list_places(state: JobState) -> list[str]:
 
 
 def was_stopped(state: JobState) -> bool:
-    """Tell whether 0.13.1 has stopped a job: that left it on the timeline, or in its queue, where it has no record."""
+    """Tell whether 0.13.1 has stopped a job: it left such jobs on the timeline, or without a record in their queue."""
     is_elsewhere = state.queued or state.running or state.held is not None
     is_stopped = state.schedule == Stop.text and state.has_event(Event.STP)
     return is_stopped and not is_elsewhere and RetryState.parse(state.retry_state).due is None
@@ -204,13 +204,13 @@ def _check_place(state: JobState) -> Iterator[str]:
 
 
 def waits_in_vain(state: JobState) -> bool:
-    """Tell whether a job waits for a group of which nothing is left, and nothing more is to come."""
+    """Tell whether a job waits for a group that has no job left and is not open."""
     done = state.awaited and not (state.awaited.left or state.awaited.is_open)
     return bool(done) and AWAITED in (state.timeline, state.pause.due if state.pause else None)
 
 
 def follows_as_set(state: JobState, wanted: Mapping[str, Any] | None) -> bool:
-    """Tell whether the record of a job as a follower is as its schedule wants it, and its parents know it."""
+    """Tell whether a job is recorded as a follower as its schedule wants it, and whether its parents list it."""
     if wanted is None or state.follows is None:
         return wanted is None and state.follows is None
     kept = state.follows
@@ -231,7 +231,7 @@ def _check_status(state: JobState, here: list[str]) -> Iterator[str]:
 
 
 def find_place(state: JobState) -> float | None:
-    """Return when a job is due by its schedule that a clock has put too late; None for any other job."""
+    """Return when a job that a wrong clock has put too late is due by its schedule; None for any other job."""
     status = Status.parse(state.status)
     if not is_of_clock(status, state.now) or state.running or state.waiting:
         return None
@@ -250,12 +250,12 @@ def find_place(state: JobState) -> float | None:
 
 
 def is_of_clock(status: Status | None, now: float) -> bool:
-    """Tell whether a status is from an instant that is to come."""
+    """Tell whether the time of a status is in the future: it was set by a clock that was ahead."""
     return status is not None and status.time > now + AHEAD
 
 
 def describe_lateness(state: JobState) -> str:
-    """Return what is wrong with a job that `find_place` has a place for; "" for any other one."""
+    """Return what is wrong with a job for which `find_place` returns a time; "" for any other job."""
     place, due = find_place(state), state.timeline if state.timeline is not None else state.held
     if place is None or due is None:
         return ""

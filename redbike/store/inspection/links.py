@@ -1,7 +1,7 @@
-"""Jobs that follow jobs, or groups, of other shards: does the shard of each parent know of them?
+"""Check jobs that follow jobs or groups of other shards: the shard of each parent must know of them.
 
-And does the shard of each group know which others have jobs of it? Otherwise they wait for ever, or are due too early.
-That may be so after its server has lost its last writes.
+The shard of each group must know which other shards have jobs of it. Otherwise followers wait for ever, or are due too
+early. A shard may lack this after its server has lost its last writes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,14 +22,14 @@ LOOKS = 3  # at a group that changes meanwhile
 
 
 class Unknown(NamedTuple):
-    """A follower of which the shard of a parent does not know."""
+    """A follower that the shard of its parent does not know."""
 
     jobid: str
     parent: str
-    prefix: str  # of that shard
+    prefix: str  # of the parent's shard
 
     def describe(self) -> str:
-        """Return a line that tells so."""
+        """Return the problem as a line."""
         name = f"the {name_parent(self.parent)}" if is_group(self.parent) else repr(self.parent)
         return f"{self.jobid!r}: the shard {self.prefix} does not know that it follows {name}"
 
@@ -46,12 +46,12 @@ def _ask(store: Store, numbers: Iterable[int], ask: Callable[..., T], *given: An
 
 
 def list_unknown(store: Store) -> Iterator[Unknown]:
-    """Yield the followers of jobs of other shards that are not known there."""
+    """Yield each follower of a job of another shard, if that shard does not know the follower."""
     for number, shard in enumerate(store.shards if len(store.shards) > 1 else ()):
         try:
             for page in shard.coming.list_followers():
                 found = list(_list_unknown(store, number, shard.links.read_parents(page)))
-                # What is unset meanwhile is known nowhere any more.
+                # A job that was unset meanwhile is known nowhere any more.
                 still = shard.links.read_parents([each.jobid for each in found])
                 yield from (each for each in found if each.parent in still.get(each.jobid, ()))
         except Unreachable as error:
@@ -74,7 +74,7 @@ def _list_unknown(store: Store, number: int, parents_of: Mapping[str, Sequence[s
 
 
 def repair_unknown(store: Store) -> Iterator[tuple[str, bool]]:
-    """Let the shards of parents know of their followers; yield a line for each, and whether it is well now."""
+    """Make followers known to the shards of parents; yield a line for each, and whether it is repaired now."""
     found = list(list_unknown(store))
     for each in found:
         store.find_shard(each.parent).links.subscribe(store.number_shard(each.jobid), [each.parent])
@@ -85,19 +85,19 @@ def repair_unknown(store: Store) -> Iterator[tuple[str, bool]]:
 
 
 class Uncounted(NamedTuple):
-    """A group whose shard does not know whether another one has jobs of it that are left."""
+    """A group whose shard does not know whether another shard has jobs of it left."""
 
     name: str
-    prefix: str  # of that shard
+    prefix: str  # of the group's shard
     shard: int  # the number of the other one
 
     def describe(self) -> str:
-        """Return a line that tells so."""
+        """Return the problem as a line."""
         return f"the group {self.name!r}: the shard {self.prefix} does not know which jobs of it others have"
 
 
 def list_uncounted(store: Store) -> Iterator[Uncounted]:
-    """Yield the groups of which jobs are in other shards than their own, if these do not know of each other."""
+    """Yield each group whose home and another shard do not agree whether that shard has jobs of it."""
     shards = store.shards if len(store.shards) > 1 else ()
     listed = _ask(store, range(len(shards)), lambda shard: list(shard.groups.list_names()))
     for page in split(sorted(set(chain.from_iterable(listed.values()))), PAGE):
@@ -119,7 +119,7 @@ def _agree(whole: GroupState, part: GroupState, home: int, other: int) -> bool:
 
 
 def _is_uncounted(shards: Sequence[Store], name: str, home: int, other: int) -> bool:
-    """Tell whether the home of a group and another shard do not agree, and no message is under way that tells it."""
+    """Tell whether the home of a group and another shard do not agree, and no message about it is under way."""
     for _ in range(LOOKS):
         before, whole, after = (shards[each].groups.read([name], 0, len(shards))[name] for each in (other, home, other))
         moves = before.counts != after.counts or home in shards[other].links.list_mail()
@@ -129,7 +129,7 @@ def _is_uncounted(shards: Sequence[Store], name: str, home: int, other: int) -> 
 
 
 def repair_uncounted(store: Store) -> Iterator[tuple[str, bool]]:
-    """Let the shards of groups know which others have jobs of them; yield a line for each, and that it is well now."""
+    """Let the shards of groups know which others have jobs of them; yield a line for each, and True."""
     for each in list(list_uncounted(store)):
         home = store.number_shard(MARK + each.name)
         store.shards[each.shard].groups.tell(each.name, home)

@@ -54,11 +54,11 @@ class Listing:
     leftovers: list[tuple[str, str]] = field(default_factory=list)  # (key of 0.13.1, what it is)
     # By queue: jobs that have a slot, or are in flight from it.
     queue_limits: dict[str, set[str]] = field(default_factory=dict)
-    # By job: the fields that there are of its backfills; "" is that which is under way.
+    # By job: the fields of its backfills that exist; "" is the one under way.
     backfills: dict[str, set[str]] = field(default_factory=dict)
     blackouts: set[str] = field(default_factory=set)  # their names, also where only a timer is left
-    strays: list[tuple[str, str | bytes, str]] = field(default_factory=list)  # the same of limits, slots and timers
-    forgotten: list[str] = field(default_factory=list)  # names of queues that are missing in the set of them
+    strays: list[tuple[str, str | bytes, str]] = field(default_factory=list)  # the same for limits, slots and timers
+    forgotten: list[str] = field(default_factory=list)  # names of queues that the set of queues lacks
 
     def add_tag(self, tag: str, jobids: Iterable[str]) -> None:
         """Note that these jobs may be in flight under `tag`. The first tag that is noted for a job counts."""
