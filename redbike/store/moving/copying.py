@@ -1,4 +1,4 @@
-"""Copies hashes, sorted sets and sets from some shards to others, page by page. Twice does no harm."""
+"""Copy hashes, sorted sets and sets from some shards to others, page by page. To copy twice does no harm."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -15,27 +15,27 @@ LONG = ("data", "outputs", "failures", "history", "saved")  # keys whose values 
 LENGTHS = {"hash": "hlen", "zset": "zcard", "set": "scard"}
 COMMANDS = {"hash": "hset", "zset": "zadd", "set": "sadd"}
 Item = tuple[bytes, Any]  # a field and its value, or a member and its score
-Report = Callable[[int, int], None]  # hears how many jobs of how many have been copied, as far as one can tell
+Report = Callable[[int, int], None]  # gets about how many jobs were copied, and of how many
 
 
 def find_target(name: str, number: int) -> int:
-    """Return which of so many shards a job, or the name of a group, lives in."""
+    """Return the number of the shard, from 0, of a job or the name of a group among `number` shards."""
     return find_shard(name, number) if number > 1 else 0
 
 
 class Copier:
-    """Copies from the `sources` to the `targets`, which nobody else uses. `report` hears how far it is."""
+    """Copies from the `sources` to the `targets`, which nobody else uses. `report` is called with the progress."""
 
     def __init__(
         self, sources: Sequence[Namespace], targets: Sequence[Namespace], report: Report = lambda done, number: None
     ) -> None:
         self.sources, self.targets, self._report = sources, targets, report
-        self._left_out = Counter[str]()  # how many entries go nowhere
+        self._left_out = Counter[str]()  # by key: how many entries are not copied
         self._done, self._all = 0, sum(count(each, name) for each in sources for name in PAGED)
         self._jobs = sum(count(each, "schedules") for each in sources)
 
     def copy(self) -> None:
-        """Copy all that has a rule in `PAGED`. Raise `RedbikeError` if something has not arrived."""
+        """Copy all that has a rule in `PAGED`. Raise `RedbikeError` if an entry of a job has not arrived."""
         for name in PAGED:
             for source in self.sources:
                 self._copy_key(source, name)
@@ -76,7 +76,7 @@ class Copier:
 
 
 def make_key(place: Namespace, name: str) -> str:
-    """Return the key of a fixed name there."""
+    """Return the key of `place` with this fixed name."""
     return f"{place.keys.prefix}-{name}"
 
 

@@ -17,7 +17,7 @@ from redbike.text.group_names import MARK
 
 
 def check_links(places: Sequence[Namespace], number: int) -> None:
-    """Raise `RedbikeError` if messages are under way, or if what has to be in one shard would not be."""
+    """Raise `RedbikeError` if messages are under way, or if jobs that belong together would be in different shards."""
     if any(Links(place).list_mail() for place in places):
         raise RedbikeError(
             "cannot move: followers in other shards still wait for news of their parents; move again, "
@@ -35,7 +35,7 @@ def check_links(places: Sequence[Namespace], number: int) -> None:
 
 
 def link(sources: Sequence[Namespace], targets: Sequence[Namespace]) -> None:
-    """Let the shards of parents and of groups know in which others they have followers and jobs."""
+    """Write into the shards of parents and of groups which other shards have followers and jobs of them."""
     members: dict[str, Counter[int]] = {}  # of groups: how many are in each shard
     for number, target in enumerate(targets):
         parents: dict[int, dict[str, None]] = {}
@@ -51,7 +51,7 @@ def link(sources: Sequence[Namespace], targets: Sequence[Namespace]) -> None:
 
 
 def _regroup(sources: Sequence[Namespace], targets: Sequence[Namespace], members: Mapping[str, Counter[int]]) -> None:
-    """Write the records of groups anew, from those of all shards, and where their jobs are now."""
+    """Write the records of groups anew: from the old records of all shards, and from where the jobs are now."""
     found: dict[str, list[GroupCounts]] = {}
     for source in sources:
         for field, text in source.scan(source.keys.following, f"{MARK}*"):
@@ -68,7 +68,7 @@ def _regroup(sources: Sequence[Namespace], targets: Sequence[Namespace], members
 
 
 def _describe(records: Sequence[GroupCounts]) -> dict[str, Any]:
-    """Return what else the record of a group has in its home."""
+    """Return the other fields that the record of a group has in its home."""
     dues = [each.due for each in records if each.due is not None]
     due = {"due": format_time(max(dues))} if dues else {}
     return due | ({"open": True} if any(each.is_open for each in records) else {})
@@ -80,7 +80,7 @@ def _note(place: Namespace, name: str, total: int, failed: int, dropped: int, **
 
 
 def _list_links(place: Namespace) -> Iterator[list[str]]:
-    """Yield parents with their followers, but not what is between shards."""
+    """Yield each parent with each follower, but no subscriptions and messages of shards."""
     for _, page in Ranks(place, place.keys.followers).list_after(None):
         for _, link in page:
             parent, _, follower = decode(link).partition("\n")

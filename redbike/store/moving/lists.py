@@ -1,4 +1,4 @@
-"""Copies what has an order: queues, and the log. Several shards are merged by time; in each, the order stays."""
+"""Copy what has an order: queues and the log. Several shards are merged by time; the order in each stays."""
 
 import heapq
 import json
@@ -14,14 +14,14 @@ from redbike.store.records import Waiting, decode, encode
 from redbike.text.parsing import load_json
 from redbike.text.printable import name_some
 
-ENTRIES = 10_000  # that the log has at most, as lua/_log.lua says
+ENTRIES = 10_000  # of the log at most, as in lua/_log.lua
 MOST_NAMED = 3
 Timed = tuple[float, bytes]
 Divide = Callable[[bytes], list[tuple[int, bytes]]]
 
 
 def check_queues(places: Sequence[Namespace]) -> None:
-    """Raise `RedbikeError` if jobs wait where `copy_queue` would not find them, as what 0.13.1 has left in a queue."""
+    """Raise `RedbikeError` if jobs wait where `copy_queue` would not find them, such as jobs left by 0.13.1."""
     found = [jobid for place in places for jobid in _list_unknown(place)]
     if found:
         raise RedbikeError(
@@ -31,7 +31,7 @@ def check_queues(places: Sequence[Namespace]) -> None:
 
 
 def _list_unknown(place: Namespace) -> Iterator[str]:
-    """Yield the jobs that wait by their status, but have no record, or one of a queue that the set of them lacks."""
+    """Yield jobs that wait by their status, but have no record, or one whose queue the set of queues lacks."""
     queues, waiting = set(list_queues(place)), f"{Event.ENQ}:"
     names = (jobid for jobid, status in place.scan(place.keys.statuses) if status.startswith(waiting))
     for page in split(names, PAGE):
@@ -45,20 +45,20 @@ def _list_unknown(place: Namespace) -> Iterator[str]:
 
 
 def copy_queue(name: str, sources: Sequence[Namespace], targets: Sequence[Namespace]) -> None:
-    """Copy the jobs that wait in a queue: those first that are due first."""
+    """Copy the jobs that wait in a queue, in the order of their due times."""
     waiting = heapq.merge(*(_read_queue(source, name) for source in sources), key=lambda each: each[0])
     for number, page in _divide(
         waiting, len(targets), lambda entry: [(find_target(decode(entry), len(targets)), entry)]
     ):
         target, (jobids, at) = targets[number], page
         key, wake, _ = target.keys.of_queue(name)
-        # A further time it does no harm. Who takes jobs takes them from the right.
+        # To repeat it does no harm. Workers take jobs from the right.
         start = ("ltrim", key, -at, -1) if at else ("delete", key)
         target.ask_all(start, ("lpush", key, *jobids), ("delete", wake), ("rpush", wake, "1"))
 
 
 def _read_queue(source: Namespace, name: str) -> Iterator[Timed]:
-    """Yield the jobs that wait there, each with when it is due, first those that are taken first."""
+    """Yield (due time, job id) of the jobs that wait there, in the order in which they are taken."""
     key, _, tombstones = source.keys.of_queue(name)
     dead, end = set(source.ask("smembers", tombstones)), int(source.ask("llen", key))
     while end > 0:
@@ -71,7 +71,7 @@ def _read_queue(source: Namespace, name: str) -> Iterator[Timed]:
 
 
 def copy_log(sources: Sequence[Namespace], targets: Sequence[Namespace]) -> None:
-    """Copy the log, the newest entries first. What names several jobs is divided, what names none is in the first."""
+    """Copy the log, newest entries first. An entry of several jobs is divided; one of none goes to the first shard."""
     number = len(targets)
     entries = heapq.merge(*(_read_log(source) for source in sources), key=lambda each: -each[0])
     for place, (page, at) in _divide(entries, number, lambda entry: divide_entry(entry, number)):
@@ -89,7 +89,7 @@ def _read_log(source: Namespace) -> Iterator[Timed]:
 
 
 def divide_entry(entry: bytes, number: int) -> list[tuple[int, bytes]]:
-    """Return what each of so many shards has of an entry of the log: its own jobs."""
+    """Divide an entry of the log among `number` shards: return (shard, the entry with only its own jobs)."""
     jobids = [each.jobid for each in reversed(parse_entry(entry) or ()) if each.jobid]
     own: dict[int, list[str]] = {}
     for jobid in jobids:

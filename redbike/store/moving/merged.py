@@ -1,4 +1,4 @@
-"""Makes one of what several shards have: counts are added, and limits of queues are divided anew."""
+"""Merge what several shards have: counts are added, and limits of queues are divided anew."""
 
 import json
 from collections import Counter
@@ -53,7 +53,7 @@ def add_counts(found: Sequence[Fields]) -> Fields:
 
 
 def join_told(found: Sequence[Fields], skipped: Sequence[Mapping[str, int]]) -> Fields:
-    """Return what was told of all jobs, and the lines that wait to be sent: of several messages, each is sent."""
+    """Return how many missed occurrences were told, when a message was sent last, and all messages that wait."""
     told: Fields = {}
     if any(MISSED in fields for fields in found):
         known = [
@@ -69,9 +69,9 @@ def join_told(found: Sequence[Fields], skipped: Sequence[Mapping[str, int]]) -> 
 
 
 def share_limits(found: Sequence[Fields], number: int) -> list[Fields]:
-    """Return what each of so many shards gets of the limits of queues: so all together have what they had.
+    """Return what each of `number` shards gets of the limits of queues: together as much as before.
 
-    Each has a part of them, see `redbike.store.sharded.quotas`. A dispatcher divides them anew by what waits.
+    Each has a part of them, see `redbike.store.sharded.quotas`. A dispatcher divides them anew by the jobs that wait.
     """
     parts: list[Fields] = [{} for _ in range(number)]
     for name in dict.fromkeys(name for fields in found for name in fields):
@@ -90,7 +90,7 @@ def share_limits(found: Sequence[Fields], number: int) -> list[Fields]:
 
 
 def _join(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what stands before a queue besides numbers: in each shard that is the same, but for when it is full."""
+    """Return the limits of a queue besides numbers: they are the same in each shard, except when the rate is full."""
     joined: dict[str, Any] = {}
     for limits in found:
         joined |= {field: limits[field] for field in ("paused", "last", "code") if limits.get(field) is not None}

@@ -11,14 +11,14 @@ from redbike.text.group_names import MARK
 
 
 class Where(Enum):
-    """Where a part of a key goes that does not belong to a job."""
+    """Where a part of a key goes if it belongs to no job."""
 
     EVERYWHERE = "to each shard"
     FIRST = "to the first shard"
     MERGED = "what all shards have of it becomes one: see merged.py"
 
 
-Find = Callable[[str], str | Where]  # of a field or a member: the job in whose shard it is to be
+Find = Callable[[str], str | Where]  # finds for a field or a member the job to whose shard it goes
 
 
 def _by_itself(name: str) -> str:
@@ -34,12 +34,12 @@ def _first(_: str) -> Where:
 
 
 def _by_record(name: str) -> str | Where:
-    """Of a follower or a backfill. Groups are counted anew, and so are messages between shards, see links.py."""
+    """Find the job of a follower or a backfill. Groups and messages between shards are counted anew, see links.py."""
     return Where.MERGED if name.startswith((SHARD, MARK)) else _find_job(name)
 
 
 def _by_follower(link: str) -> str | Where:
-    """Of a link, which is where the follower is, or the job of a group. Which shards hear of an end is found anew."""
+    """Find the job of a link: the follower, or the job that is in a group. Subscriptions of shards are made anew."""
     parent, _, follower = link.partition("\n")
     if follower.startswith(MARK):
         return parent
@@ -47,7 +47,7 @@ def _by_follower(link: str) -> str | Where:
 
 
 def _find_job(name: str) -> str:
-    """Return what it is about: what stands for a backfill has a mark before its name."""
+    """Return the job that a name is about: the name of a backfill has a mark before the job."""
     return name.lstrip(HEAD).partition("\n")[0]
 
 
@@ -60,7 +60,7 @@ def _by_reason(name: str) -> str | Where:
 
 
 def _by_kind(name: str) -> str | Where:
-    """Of a timer, or a blackout: that of a queue is where its limits are, in each shard. These are divided anew."""
+    """Find the job of a timer or a blackout. Those of queues are in each shard. Timers of divisions are made anew."""
     kind, _, rest = name.removeprefix(TIMER).partition(":")
     if kind == "quota":
         return Where.MERGED
@@ -97,7 +97,7 @@ PAGED: dict[str, Find] = {
 BY_JOB = tuple(name for name, find in PAGED.items() if find in (_by_itself, _by_record, _by_follower, _by_tag_and_job))
 # What merged.py makes anew, or lists.py, from what all shards have. The journal is archived first.
 MERGED = ("counts", "dispatched", "queue-limits", "log", "journal")
-# Without these nothing runs, and nothing is on its way to another shard: else nothing moves.
+# These must be empty: while a job runs, nothing moves.
 EMPTY = ("running",)
-# What stays where it is, and refuses who comes too late; see `redbike.control.moving`.
+# This stays, and refuses processes that come too late; see `redbike.control.moving`.
 STAYING = ("agreed",)

@@ -1,4 +1,4 @@
-"""A shard of an old or a new number, whose keys have other names while its jobs are on the move."""
+"""A shard of the old or the new number of shards: its keys have other names while its jobs are on the move."""
 
 import json
 import time
@@ -19,10 +19,10 @@ from redbike.store.sharded.pipeline import ReplicatedPipeline
 from redbike.store.sharded.places import name_shards
 from redbike.store.sharded.steering import FIELD
 
-OLD = "old"  # under this name the keys stand that the jobs leave
+OLD = "old"  # the name under which the keys are kept that the jobs leave
 REPLICA_TIMEOUT = 2.0  # seconds for which a replica is waited for at a time
-MARK = "mark"  # the key that is there while they do
-# The set of queues first: by that the others are found.
+MARK = "mark"  # the key that exists while keys have other names
+# The set of queues first: the keys of queues are found by it.
 NAMES = ("queues", *(name for name in FIXED if name not in ("queues", "control", *STAYING)))
 
 
@@ -32,7 +32,7 @@ class Superseded(RedbikeError):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """What reaches its server, its keys, and those of which ``-agreed`` says where the jobs are on the move."""
+    """The client of its server, its keys, and the keys whose ``-agreed`` says where the jobs are on the move."""
 
     client: Any
     keys: Keys
@@ -49,31 +49,31 @@ class Shard:
         return Namespace(self.client, Keys(f"{self.keys.prefix}-{ASIDE}{name}"), self.scripts)
 
     def read_agreed(self) -> str:
-        """Return what is agreed on, as it is kept."""
+        """Return the agreed number of shards, as it is stored."""
         return decode(Namespace(self.client, self.home, self.scripts).ask("hget", self.home.agreed, NUMBER))
 
     def list_agreed(self) -> list[tuple[str, str]]:
-        """Return what its processes agree on besides."""
+        """Return what else its processes agree on: fields and texts."""
         return [(field, text) for field, text in self.live.scan(self.keys.agreed) if field not in (NUMBER, LEFT)]
 
     def agree(self, was: str, becomes: str) -> bool:
-        """Agree on something else, if it is what it was; return whether that is so."""
+        """Replace the agreed number `was` by what it `becomes`; return False if another one is stored."""
         call = Namespace(self.client, self.home, self.scripts).pack("agree", was=was, becomes=becomes)
         return bool(self.scripts.run(call)[0] == "ok")
 
     def is_replicated(self, agreed: str) -> bool:
-        """Tell whether a replica of its master has, some seconds later, all that was changed; or there is none."""
+        """Tell whether a replica of its master has all changes within `REPLICA_TIMEOUT`, or there is no replica."""
         call = Namespace(self.client, self.home, self.scripts).pack("agree", was=agreed, becomes=agreed)
         with closing(ReplicatedPipeline(self.client)) as pipeline:
             pipeline.run([call])
             return pipeline.is_alone() or pipeline.is_replicated(REPLICA_TIMEOUT)
 
     def leave(self, agreed: str, guard: str) -> None:
-        """Let its keys stand under the name `OLD`, and refuse with the text of `guard` who wants them."""
+        """Rename its keys to those under `OLD`. A request for the keys is refused with the text of `guard`."""
         self._relocate(self.live, self.aside(OLD), agreed, guard=GUARD + guard, guarded=len(NAMES))
 
     def enter(self, agreed: str, name: str) -> None:
-        """Let its keys, which stand under another name, stand under their own."""
+        """Rename its keys, which are under `name`, to their own names."""
         self._relocate(self.aside(name), self.live, agreed)
 
     def drop_old(self, agreed: str) -> None:
@@ -111,10 +111,10 @@ def wait_for_replicas(shards: Sequence[Shard], agreed: str, patience: float) -> 
 
 
 def pass_on_agreed(old: Sequence[Shard], new: Sequence[Shard]) -> None:
-    """Let the processes of the new shards agree on what those of the old ones did."""
+    """Copy to the new shards what the processes of the old ones agreed on."""
     for shard in old:
         for field, text in shard.list_agreed():
-            # All new shards know the same of what all are told.
+            # Notes of changes in all shards are not needed: the new shards start alike.
             for target in new if not field.startswith(FIELD) else ():
                 target.live.ask("hsetnx", target.keys.agreed, encode(field), encode(text))
 
@@ -127,7 +127,7 @@ def forget_agreed(old: Sequence[Shard]) -> None:
 
 
 def list_shards(client: Any, prefix: str, number: int) -> list[Shard]:
-    """Return the shards, if there are so many."""
+    """Return the shards of a prefix that has `number` of them."""
     if number == 1:
         return [Shard(client, Keys(prefix), Keys(prefix), Scripts(client))]
     names = name_shards(prefix, number)
@@ -136,7 +136,7 @@ def list_shards(client: Any, prefix: str, number: int) -> list[Shard]:
 
 
 def forget_left(client: Any, prefix: str, numbers: Iterable[int]) -> int:
-    """Let the places of so many shards not refuse anybody any more; return how many keys are gone."""
+    """Delete what refuses requests in the places of so many shards; return how many keys are deleted."""
     gone = 0
     for shard in (shard for number in numbers for shard in list_shards(client, prefix, number)):
         gone += int(shard.live.ask("unlink", shard.home.agreed, *shard.keys.list_fixed()))
@@ -157,7 +157,7 @@ def list_queues(place: Namespace) -> list[str]:
 
 
 def delete(place: Namespace, queues: Iterable[str] = ()) -> None:
-    """Delete what stands there, also of these queues, if others have deleted their names."""
+    """Delete the keys of `place`, also of these queues, whose names another process may have deleted."""
     names = sorted({*list_queues(place), *queues})
     for page in split([f"{place.keys.prefix}-{MARK}", *list_keys(place.keys, names)][::-1], PAGE):
         place.ask("unlink", page[0], *page[1:])
