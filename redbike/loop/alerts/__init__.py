@@ -1,1 +1,1 @@
-"""What people are told by themselves: that a job is late, has failed or is well again, and that nobody dispatches."""
+"""Alerts: messages to people that a job is late, has failed or is well again, or that no dispatcher runs."""

@@ -1,14 +1,14 @@
-"""A thread of each dispatcher, and of each worker, that tells people what is wrong, if there is a setting ``alert``.
+"""A thread of each dispatcher and each worker that tells people what is wrong, if ``alert`` is set.
 
 1. A dispatcher looks about once a second, and compares what is wrong with what has been told. A worker looks only
    whether a dispatcher is running.
-2. That a process is lost, or a shard is away, counts only if it is still found after a while. When a server is back
-   from an outage, or a host from its sleep, nobody could be seen meanwhile.
-3. What is to be told is noted in Redis in the same step as that it is told: so of several processes one tells it.
+2. A lost process, or a shard that is away, counts only if it is still found after a while. During an outage of the
+   server, or a sleep of the host, no process could be seen.
+3. One step in Redis adds the lines of an alert and notes that it is told: so only one of several processes tells it.
 4. Lines wait there for some seconds: what happens at the same time is one message.
 5. A process claims the message, sends it, and removes it. If it dies meanwhile, another one sends it again.
-6. Of several shards, each has its own lines. Of processes, and of shards that are away, the first one that answers
-   tells, unless another one has.
+6. Each of several shards has its own lines. Alerts about processes, and about shards that are away, are told by the
+   first shard that answers, unless another one has told them.
 
 No job waits for any of that.
 """
@@ -45,16 +45,16 @@ GATHER = 5.0  # seconds for which the first line of a message waits for others
 SPACING = 30.0  # seconds between two messages
 AWAY = 60.0  # seconds after which people are told that a shard does not answer
 NO_DISPATCHER = 60.0  # seconds without a dispatcher after which people are told: a restart takes less
-CLAIM_TIMEOUT = TIMEOUT + 30.0  # seconds for which others leave a message to whoever sends it
+CLAIM_TIMEOUT = TIMEOUT + 30.0  # seconds for which others leave a message to the process that sends it
 PAUSES = (10.0, 60.0, 300.0, 900.0)  # seconds before each further try; the last one counts again
-UPKEEP = 3600.0  # seconds between two looks for jobs that alert, and that nobody has noted
+UPKEEP = 3600.0  # seconds between two looks for jobs that alert, but are not noted
 STOP_TIMEOUT = 5.0  # seconds for which a process that ends waits for the message that it sends
 
 
 class Alerting:
-    """Tells what is wrong, as `settings` say, from `start` to `stop`; with ``alert`` not set, nothing.
+    """Tells people what is wrong, from `start` to `stop`, as the setting ``alert`` says; without it, nothing.
 
-    A dispatcher has one for each shard, and a worker one for all of them, which begins with `store`.
+    A dispatcher has one for each shard. A worker has one for all shards, which asks `store` first.
     """
 
     def __init__(self, store: Store, settings: Settings, is_dispatcher: bool) -> None:
@@ -63,7 +63,7 @@ class Alerting:
         self._is_dispatcher = is_dispatcher
         self.peers: Sequence[Alerting] = (self,)  # those of all shards, in their order
         self.is_away = True  # whether its shard did not answer the last look
-        self._told = set[str]()  # of which processes and shards that one has told people, when it answered last
+        self._told = set[str]()  # processes and shards of which its shard had told people when it last answered
         self._sender = Sender(settings.alert, settings.prefix) if settings.alert else None
         self._missed = MissedWatch(store, settings.alert_every)
         self._upkeep: Iterator[None] = iter(())
@@ -91,7 +91,7 @@ class Alerting:
     def stop(self) -> None:
         """End soon. A message that waits is sent by others, or by the next process."""
         self._stopping.set()
-        # The child of a program has none of its threads.
+        # A forked child of a program has none of its threads.
         if self._thread is not None and os.getpid() == self._process:
             self._thread.join(STOP_TIMEOUT)
 
@@ -100,7 +100,7 @@ class Alerting:
         while not self._stopping.wait(pause):
             began, self._is_held_up, self._sending = time.monotonic(), False, 0.0
             self._complain(self._try_to_look())
-            # Whoever is told may take long: that costs Redis nothing.
+            # The receiver of a message may take long: that costs Redis nothing.
             took = 0.0 if self._is_held_up else time.monotonic() - began - self._sending
             # One look alone that takes long has waited for a server that hung.
             pause = max(LOOK if self._is_dispatcher else WORKER_LOOK, SHARE * min(took, took_before))
@@ -112,7 +112,7 @@ class Alerting:
         try:
             self.look()
         except Unreachable:
-            # The loop of the process says so.
+            # The loop of the process logs that.
             self.is_away = self._is_held_up = True
             self._lost, self._alone_since, self._looked = {}, None, None
             return ""
@@ -146,10 +146,10 @@ class Alerting:
         next(self._upkeep, None)
         known = alerts.read()
         is_first = all(each.is_away for each in takewhile(lambda each: each is not self, self.peers))
-        # What it has told lasts when it is not the first one any more.
+        # What this shard has told lasts even if it is not the first one any more.
         of_processes = is_first or any(name.startswith(PROCESS) for name in known.told)
         found, gone = find_conditions(self._store, known, self._settings, of_processes)
-        # Nobody knows of a job whether it is late while that waits for one of a shard that is away.
+        # While a job waits for one of a shard that is away, nobody knows whether it is late.
         self._is_held_up |= any(not each[Alert.LATE].text for each in found.values() if Alert.LATE in each)
         for each in self.peers:
             if each.is_away and each is not self:
@@ -167,7 +167,7 @@ class Alerting:
             alerts.leave(known.idle)
 
     def _note_look(self, now: float) -> None:
-        """Note since when looks follow one another: after an outage, a jump or a sleep, processes are seen late."""
+        """Note since when looks follow one another: after an outage, a jump or a sleep, heartbeats are late."""
         at = time.monotonic()
         last, last_at = self._looked or (-math.inf, at)
         if at - last_at >= LOST / 2 or abs((now - last) - (at - last_at)) >= LOST / 2:
@@ -175,7 +175,7 @@ class Alerting:
         self._looked = now, at
 
     def _choose_lost(self, found: Found, known: Known, is_first: bool) -> None:
-        """Tell nothing of processes and shards that are lost only for a while, or of which another shard tells."""
+        """Drop the texts about processes and shards that are lost only for a while, or of which another shard tells."""
         now = known.now
         self._lost = {name: min(now, self._lost.get(name, now)) for name in found if name.startswith((PROCESS, SHARD))}
         self._told_elsewhere &= self._lost.keys()
@@ -190,7 +190,7 @@ class Alerting:
             found[name] = {alert: replace(each, text="") for alert, each in found[name].items()}
 
     def _find_told(self, names: Collection[str]) -> set[str]:
-        """Return of which of these people were told by other shards, also by one that is away now, while it lasts."""
+        """Return those of `names` of which another shard, maybe one away now, has told people, and that last."""
         others = [shard for shard in self._store.whole.shards if shard.keys.prefix != self._store.keys.prefix]
         found = {name for each in self.peers if each.is_away for name in each._told if name in names}
 
@@ -221,7 +221,7 @@ class Alerting:
         return last.timeline.read_dispatched()
 
     def _look_for_dispatcher(self) -> bool:
-        """Note that no dispatcher is running, once that lasts; return whether it does."""
+        """Note that no dispatcher is running, once this has lasted for long; return whether it has."""
         now, dispatched = self._read_dispatched()
         is_recent = dispatched is not None and abs(now - dispatched) < LOST
         if is_recent or any(
@@ -246,7 +246,7 @@ class Alerting:
         self._store.alerts.alert(_add_labels(self._store, changes), gather=max(GATHER, SPACING - since))
 
     def _send(self, store: Store) -> None:
-        """Send the message of a shard whose time came first. There is a look before the next one: it may take long."""
+        """Send the message of a shard whose time came first, and only that: it may take long, and a look comes next."""
         known = store.alerts.read()
         found = ((name, Message.parse(known.told[name])) for name in known.told if name.startswith((WAITING, SENDING)))
         due = [(message.at, name, message) for name, message in found if message and message.at <= known.now]
@@ -285,7 +285,7 @@ class Alerting:
 
 
 def _add_labels(store: Store, changes: list[Change]) -> list[Change]:
-    """Return changes whose lines say what people say of the jobs that they are about."""
+    """Return the changes; their lines have the labels of the jobs that they are about, too."""
     named = list({jobid: None for change in changes for line in change.lines if (jobid := find_jobid(line))})
     labels = store.questions.read_labels(named)
     return [
@@ -295,6 +295,6 @@ def _add_labels(store: Store, changes: list[Change]) -> list[Change]:
 
 
 def _list_lines(message: Message, now: float) -> list[str]:
-    """Return the lines of a message, and one that says how many there are besides."""
+    """Return the lines of a message, and one that says how many more there are, if there are."""
     more = [format_alert(Alert.MORE, f"and {message.more:,} more alerts", now)] if message.more else []
     return [*message.lines, *more]

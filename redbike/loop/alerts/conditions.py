@@ -1,7 +1,7 @@
-"""What is wrong now, of jobs, processes and the server, as far as people are told of it.
+"""Find what is wrong now with jobs, processes and the server, as far as people are told of it.
 
-It is found by looking at what there is, and not by hearing of each event. So whoever looks finds the same, and nothing
-is lost with a process that dies: what has been told is compared with what is found.
+It is found from the present state, not from events. So every process finds the same, and nothing is lost with a process
+that dies: what has been told is compared with what is found.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ class Condition:
 
     alert: Alert
     since: float
-    text: str = ""  # without one, it lasts, and is not to be told
+    text: str = ""  # "" if it lasts, but is not to be told
     due: float | None = None
     jobid: str = ""
 
@@ -40,7 +40,7 @@ Found = dict[str, dict[Alert, Condition]]
 
 
 def find_conditions(store: Store, known: Known, settings: Settings, of_processes: bool) -> tuple[Found, set[str]]:
-    """Return what is wrong, or without `of_processes` only with jobs; and the fields of told jobs that are gone."""
+    """Return what is wrong, also with processes if `of_processes`; and the fields of told jobs that are gone."""
     found: Found = {}
     for late in find_late(store, settings, known, has_unknown=True):
         text = f"{late.jobid} {late.text}" if late.text else ""
@@ -90,7 +90,7 @@ def _add_processes(store: Store, found: Found, now: float) -> None:
 
 
 def _add_lasting(store: Store, found: Found, known: Known) -> set[str]:
-    """Add of jobs what has been told and lasts, though it is in no list; return the fields of those that are gone."""
+    """Add told alerts of jobs that last, though no list has them; return the fields of told jobs that are gone."""
     told = {
         name: active
         for name, record in known.told.items()
@@ -111,13 +111,13 @@ def _list_lasting(job: Job, active: Mapping[str, float]) -> Iterable[Alert]:
         yield Alert.FAILED
     if Alert.STOPPED in active and job.is_dead:
         yield Alert.STOPPED
-    # Nothing has become of it since it was looked at, by a status in whole seconds.
+    # Nothing has happened to the job since that look, by a status in whole seconds.
     if Alert.RECOVERED in active and (job.since is None or job.since <= active[Alert.RECOVERED] - 1.0):
         yield Alert.RECOVERED
 
 
 def has_run_well(store: Store, failures_limit: int, jobid: str, active: Mapping[str, float]) -> bool | None:
-    """Tell whether a job, of which no alert lasts any more, has begun since then, or has run well.
+    """Tell whether a job without a lasting alert has begun since its alerts began, or has run well.
 
     Return None if it is still to run, and False if it is stopped. `active` says since when each alert has lasted.
     """
@@ -137,19 +137,19 @@ def has_run_well(store: Store, failures_limit: int, jobid: str, active: Mapping[
 
 
 def _has_ended(state: JobState, since: float) -> bool:
-    """Tell whether a job has no failure, and is since then where one goes whose run has ended."""
+    """Tell whether a job has no failure, and has been placed since then as after the end of a run."""
     status = Status.parse(state.status)
     has_place = status is not None and status.event in (Event.TML, Event.STP) and status.time >= since - 1.0
     return has_place and state.failure is None and state.dropped is None
 
 
 def find_shard_away(prefix: str, since: float, now: float) -> Found:
-    """Return what is wrong if a shard does not answer since then."""
+    """Return what is wrong if a shard has not answered since the instant `since`."""
     text = f"the shard {prefix} has not answered for {format_length(now - since)}: its jobs wait"
     return {f"{SHARD}{prefix}": {Alert.SHARD_AWAY: Condition(Alert.SHARD_AWAY, since, text)}}
 
 
 def find_no_dispatcher(since: float, now: float) -> Found:
-    """Return what is wrong if nobody dispatches since then."""
+    """Return what is wrong if no dispatcher has run since the instant `since`."""
     text = f"no dispatcher has been running for {format_length(now - since)}: no job comes due"
     return {DISPATCHER: {Alert.NO_DISPATCHER: Condition(Alert.NO_DISPATCHER, since, text)}}

@@ -1,9 +1,9 @@
 """What people are told: a pure function of what is wrong now, and of what they have been told before.
 
 1. Each alert is told once when it begins, and ``recovered`` once when none of a job's alerts lasts any more.
-2. The same alert of a job is not told again within ``alert-every``. If it lasts after that, it is.
-3. ``recovered`` is told whenever something was told before that: nobody is to look for what is well again. Until a job
-   has run, it has `Alert.RECOVERED` among what lasts.
+2. The same alert of a job is not told again within ``alert-every``. If it lasts longer, it is.
+3. ``recovered`` is always told if an alert was told before: nobody must search for what is well again. Until a job has
+   run, `Alert.RECOVERED` is among its lasting alerts.
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -22,10 +22,10 @@ FLEET = (PROCESS, REWIND, DISPATCHER, SHARD)
 def decide(
     found: Found, gone: Set[str], known: Known, every: float, has_recovered: HasRecovered = lambda jobid, active: True
 ) -> list[Change]:
-    """Return the changes of what has been told, with the lines that are told by each.
+    """Return the changes of what has been told, each with the lines to send.
 
-    `gone` are the fields of jobs that are not set any more: of these nothing is told. `has_recovered` tells whether a
-    job is well, of which these alerts were told, each since then; None if it has to run before that is known.
+    `gone` are the fields of jobs that are not set any more: nothing is told of these. `has_recovered` gets a job and
+    its told alerts, each with when it began. It tells whether the job is well; None if the job has to run first.
     """
     names = dict.fromkeys([*(name for name in known.told if name.startswith((JOB, *FLEET))), *found])
     changes = [
@@ -61,7 +61,7 @@ def _decide_one(
         lines += _list_recovered(name, now) if is_well else ()
         active = {Alert.RECOVERED: now} if is_well is None else active
     after = Told(active, times).format()
-    # A job without anything that is told may be one that is looked at.
+    # A job of which nothing is told may still be watched.
     return Change(name, record, after if after != WATCHED or name.startswith(JOB) else None, lines)
 
 
@@ -81,9 +81,9 @@ def _list_recovered(name: str, now: float) -> list[str]:
 def decide_missed(
     jobid: str, number: str, record: str | None, now: float, every: float, is_first: bool
 ) -> Change | None:
-    """Return the change of how many missed occurrences of a job are told; None if that has time.
+    """Return the change that tells how many occurrences a job has missed; None if it is too soon to tell more.
 
-    With `is_first`, nobody has looked before: what was missed until then is not told.
+    With `is_first`, this is the first look of all: what was missed before is not told.
     """
     before = Missed.parse(record or "")
     more = int(number) - before.number

@@ -1,7 +1,7 @@
 """Which jobs are late: an occurrence has not begun, or not ended, in the time that the options of its job give it.
 
-Those are ``start-within`` and ``finish-within``, which count from the due time, and ``finish-by``, a time of day. What
-is held of a paused job is not late: somebody wants it so. A follower is late as well if its parents are, or have
+These options are ``start-within`` and ``finish-within``, which count from the due time, and ``finish-by``, a time of
+day. What a pause holds is not late: somebody wants it so. A follower is late, too, if its parents are late or have
 failed.
 """
 
@@ -28,7 +28,7 @@ from redbike.store.store import Store
 from redbike.text.group_names import MARK, is_group, is_jobid, name_parent
 
 MOST_LEVELS = 64  # of parents above a job
-MOST_MEMBERS = 100  # of a group, of which it is known when they are due
+MOST_MEMBERS = 100  # jobs of a group whose due times are read
 BEHIND = "waits for the end of the run before"
 
 
@@ -38,7 +38,7 @@ class Late:
 
     jobid: str
     due: float
-    since: float  #: until when it was to begin, or to end
+    since: float  #: the instant by which it was to begin, or to end
     text: str  #: a clause that says so, with the job as its subject; "" if nobody knows whether it is late
 
 
@@ -52,12 +52,12 @@ class _Occurrence:
 class Awaited(NamedTuple):
     """What a follower waits for."""
 
-    due: float  # that it will have: the latest of its parents
+    due: float  # its due time: the latest of its parents
     parents: list[str]  # those that have not ended
 
 
 class Awaiting:
-    """Finds what followers of `store` wait for at the instant `now`, each once."""
+    """Finds what followers of `store` wait for at the instant `now`; it reads each job once."""
 
     def __init__(self, store: Store, now: float) -> None:
         self._store, self._now = store, now
@@ -67,7 +67,7 @@ class Awaiting:
     def find(self, jobid: str) -> Awaited | None:
         """Return what a follower waits for; None if one of its parents is not due either, or if nobody knows that.
 
-        Raise `Unreachable` if the shard of one is missing, and the caller does not tolerate that.
+        Raise `Unreachable` if the shard of a parent is missing, and the caller does not tolerate that.
         """
         [state] = self._read([jobid])
         due = self._find_due(state, MOST_LEVELS) if state else None
@@ -92,7 +92,7 @@ class Awaiting:
 
     def _compute_due(self, state: JobState, levels: int) -> float | None:
         follows = state.follows
-        # That something will fail is not to be awaited.
+        # Nobody expects that a parent will fail.
         if follows is None or follows["when"] == "failed" or not levels or not state.waits_for:
             return None
         dues = [float(due) for due in follows["ended"].values()]
@@ -111,7 +111,7 @@ class Awaiting:
     def _read_awaited(self, state: JobState) -> list[JobState | None]:
         """Return the parents for which a follower waits; for a group, the first of the jobs that are left of it.
 
-        It has None for an unknown parent.
+        The list has None for an unknown parent.
         """
         groups = [each.removeprefix(MARK) for each in state.waits_for if is_group(each)]
         found = self._store.groups.read(groups, MOST_MEMBERS) if groups else {}
@@ -138,11 +138,11 @@ def _find_failed(state: JobState) -> float | None:
 
 
 def find_late(store: Store, settings: Settings, known: Known | None = None, has_unknown: bool = False) -> list[Late]:
-    """Return the jobs that are late, the first one first.
+    """Return the jobs that are late, the one that has been late longest first.
 
-    `known` is what was read for that. What it costs grows with the number of jobs that alert, and with no other one.
-    If `has_unknown`, jobs that wait for those of a shard that is away are among them; else raise `Unreachable`. If the
-    caller tolerates missing shards, they are left out.
+    `known` is what was read for this. The cost grows only with the number of jobs that alert. If `has_unknown`, a job
+    that waits for a job of a shard that is away is returned, too, without a text; otherwise raise `Unreachable`. If
+    the caller tolerates missing shards, such jobs are left out.
     """
     known = store.alerts.read() if known is None else known
     awaiting = Awaiting(store.whole, known.now)
@@ -162,7 +162,7 @@ def _judge(awaiting: Awaiting, job: Pending, now: float, settings: Settings, has
 
 
 def judge_late(job: Pending, now: float, settings: Settings, awaited: Awaited | None = None) -> Late | None:
-    """Return whether a job is late `now`, and since when: of several instants that have passed, since the first.
+    """Return how a job is late `now`, by the first limit that has passed; None if it is not late.
 
     `awaited` is what a follower waits for.
     """
@@ -207,7 +207,7 @@ def _list_occurrences(job: Pending, clock: Clock, awaited: Awaited | None) -> It
 def _list_behind(job: Pending, schedule: Schedule, own: Settings, now: float) -> Iterator[_Occurrence]:
     """Yield the occurrence that waits for the end of the one before, with all its tries.
 
-    `own` are the settings of the job. It is the one with which the job goes on if it ends `now`.
+    `own` are the settings of the job. It goes on with this occurrence if the one before ends `now`.
     """
     run, waits = job.run, own.overlap == "queue" or own.catchup == "all"
     if not waits or job.is_paused or (run.next != Left.NOTHING if run else not job.kept.has_begun):
@@ -222,7 +222,7 @@ def _list_behind(job: Pending, schedule: Schedule, own: Settings, now: float) ->
 
 
 def _list_limits(job: Pending, occurrence: _Occurrence, zone: str) -> Iterator[tuple[float, str]]:
-    """Yield until when the occurrence is to begin, and to end."""
+    """Yield the instants by which the occurrence is to begin or to end, each with words for that."""
     options, due = parse_options(job.options), occurrence.due
     if "start-within" in options and not occurrence.has_begun:
         yield due + float(options["start-within"]), "was to begin"
@@ -233,16 +233,16 @@ def _list_limits(job: Pending, occurrence: _Occurrence, zone: str) -> Iterator[t
 
 
 def find_time_of_day(after: float, clock_time: str, zone: str) -> float:
-    """Return when it is such a time of day, as ``06:00``, in a zone: the first instant after `after`.
+    """Return the first instant after `after` with the time of day `clock_time`, such as ``06:00``, in a zone.
 
-    One that the clocks pass over is that much later, as after the change. Of one that comes twice, both count.
+    A time that the clocks skip is later by the length of the gap. If a time comes twice, both instants count.
     """
     place = ZoneInfo(zone)
     day, moment = datetime.fromtimestamp(after, place).date(), time.fromisoformat(clock_time)
     while True:
         local = datetime.combine(day, moment, place)
         first, second = local.timestamp(), local.replace(fold=1).timestamp()
-        # Of one that is passed over, the second would be earlier.
+        # If the clocks skip the time, the second one is earlier, and does not count.
         for instant in (first, max(first, second)):
             if instant > after:
                 return instant

@@ -1,4 +1,4 @@
-"""Which occurrences were missed, of which people are not told yet."""
+"""Find occurrences that were missed, and of which people are not told yet."""
 
 import time
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from redbike.loop.alerts.deciding import decide_missed
 from redbike.store.alerts import MISSED, Change
 from redbike.store.store import Store
 
-SHARE = 20  # a look that takes long is followed by a pause of so many times that, unless it has waited for a server
+SHARE = 20  # the pause after a long look is so many times as long, unless the look has waited for a server
 
 
 class MissedWatch:
-    """Finds occurrences that were missed and are not told yet. All counts are read only if there are more in all."""
+    """Finds occurrences that were missed and are not told yet. It reads all counts only if their total has changed."""
 
     def __init__(self, store: Store, every: float) -> None:
         self._store = store

@@ -1,7 +1,7 @@
 """Send a message of alerts: to a command on its standard input, or to a URL by POST.
 
-Each line of a message is a JSON object. Slack gets the texts of all in one object. A message takes a limited time, and
-whatever goes wrong is returned: nothing here raises an error.
+Each line of a message is a JSON object. Slack gets the texts of all in one object. Sending takes a limited time.
+`Sender.send` returns what went wrong, and raises no error.
 """
 
 import contextlib
@@ -37,11 +37,11 @@ class Sent(NamedTuple):
     """What has become of a message."""
 
     is_sent: bool
-    how: str  # that, in words without any secret
+    how: str  # what has happened, in words without any secret
 
 
 class Sender:
-    """Sends messages to what the setting `alert` says; `prefix` is that of the keys."""
+    """Sends messages to the target of the setting `alert`; `prefix` is that of the keys."""
 
     def __init__(self, alert: str, prefix: str) -> None:
         self._target = read_target(alert)
@@ -49,11 +49,11 @@ class Sender:
 
     @property
     def name(self) -> str:
-        """Whom it sends to."""
+        """The name of the target, without any secret."""
         return self._target.name
 
     def send(self, lines: Sequence[str]) -> Sent:
-        """Send lines as one message."""
+        """Send lines as one message; return whether it was sent, and why not."""
         try:
             return self._run(lines) if self._target.argv else self._post(lines)
         except OSError as error:
@@ -122,7 +122,7 @@ def find_jobid(line: str) -> str:
 
 
 def add_labels(line: str, labels: Mapping[str, str | list[str]]) -> str:
-    """Return a line that also has what people say of its job: owner and note in its text, too."""
+    """Return a line with the labels of its job as further fields; owner and note are also added to its text."""
     found = load_object(line) or {}
     said = "; ".join(f"{name}: {labels[name]}" for name in (OWNER, NOTE) if name in labels)
     text = {"text": f"{found.get('text', '')} ({said})"} if said else {}
