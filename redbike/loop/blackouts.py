@@ -1,4 +1,4 @@
-"""Begin blackouts: the dispatcher when their time has come, and whoever sets one that is on already.
+"""Begin blackouts: a dispatcher does when their time has come, and a caller that sets one which is on already.
 
 A blackout is a pause with an end. So it ends as any pause, and what came due during it was missed.
 """
@@ -25,18 +25,18 @@ def begin_blackouts(store: Store, timers: Sequence[str]) -> bool:
 
 
 def begin_named(store: Store, names: Sequence[str]) -> None:
-    """Begin those of these blackouts that are on now, and set the timers of all for the next time.
+    """Begin those of the blackouts `names` that are on now, and set the timer of each for its next time.
 
-    Where none is on, a pause that another one has begun ends now.
+    If a blackout is not on, a pause that an earlier one began there ends now.
     """
     for number, shard in enumerate(store.shards):
         _begin(shard, [name for name in names if not name.startswith(OF_JOB) or _number(store, name) == number])
 
 
 def copy_blackout(store: Store, base: str, jobids: Sequence[str]) -> None:
-    """Give jobs of hosts that are new the blackout of their base, if it has one.
+    """Give new jobs on hosts the blackout of their base, if it has one.
 
-    They are set already, so whoever changes that blackout later finds them. Whoever does so meanwhile may not.
+    The jobs are set already, so a later change of the blackout finds them. A change meanwhile may not: so look again.
     """
     own, names, before = store.shards[store.number_shard(base)].blackouts, [f"{OF_JOB}{each}" for each in jobids], ""
     while names and (state := own.inspect([f"{OF_JOB}{base}"])[0]).record != before:
@@ -64,20 +64,20 @@ def _begin(store: Store, names: Sequence[str]) -> None:
 
 
 def decide_begun(state: BlackoutState) -> tuple[Window | None, float | None]:
-    """Return from when until when it pauses now, if it does, and when it begins the next time: a pure function."""
+    """Return the window in which a blackout pauses now, if any, and when it begins next, if ever: a pure function."""
     found = state.blackout
     window = found.find(state.now) if found else None
     if found is None or window is None or window.start > state.now:
         return None, window.start if window else None
     following = found.find(window.end)
-    # What was dispatched before it was set did not fall into it.
-    # What is due in the instant in which it begins falls into it.
+    # A job that was dispatched before the blackout was set did not fall into it.
+    # A job that is due at the instant at which it begins does.
     since = max(window.start - JUST_BEFORE, found.since)
     return Window(since, window.end), following.start if following else None
 
 
 def describe_name(name: str) -> str:
-    """Return what a blackout is of, for people."""
+    """Return in words what a blackout pauses."""
     if name.startswith(OF_JOB):
         return name.removeprefix(OF_JOB)
     queue = name.removeprefix(OF_QUEUE)

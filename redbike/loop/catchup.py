@@ -13,13 +13,13 @@ from redbike.store.next_state import NextState
 from redbike.store.records import RetryState
 from redbike.store.run import Run
 
-JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
+JUST_BEFORE = 1e-6  # seconds before an instant: a schedule that goes on from there has this instant next
 WALKED = 200  # occurrences that are passed over one by one
 COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a single run
 
 
 def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> NextState:
-    """Go on with the next occurrence, which is after `now` and after the one that was run; count those between."""
+    """Go on with the next occurrence: after `now`, or earlier by ``catchup`` or ``overlap``; count the skipped ones."""
     if schedule.allows_pause:
         return NextState("next", due="+0", **kept)
     after = run.goes_on_after
@@ -45,21 +45,21 @@ def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **
 
 
 def _queue_overlapped(next_state: NextState, run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState:
-    """Go on with the first occurrence that came due while it ran, if there is one; the others are skipped."""
+    """Go on with the first occurrence that came due during `run`, if there is one; the others are skipped."""
     due = schedule.next(max(min(run.start, now), run.goes_on_after))
     first, passed = pass_late_ones(schedule, due, now, settings)
     if not next_state.overlapped or first is None or first > now:
         return next_state
-    # Those until now are counted already.
+    # The occurrences until now are counted already.
     retry_state = replace(RetryState.parse(next_state.retry_state), after=now).format()
     overlapped = next_state.overlapped - sum(passed.values()) - 1
     return replace(next_state, due=first, overlapped=overlapped, retry_state=retry_state, **passed)
 
 
 def find_first_due(schedule: Schedule, since: float, now: float, settings: Settings) -> tuple[Due, dict[Skip, int]]:
-    """Return when a job is due first whose occurrences count from `since`: by ``catchup``, if some were missed.
+    """Return the first due time of a job whose occurrences count from `since`; by ``catchup``, if some were missed.
 
-    Return how many are skipped before that, by reason, too. What is missed after that is counted at the end of its run.
+    Also return how many are skipped before it, by reason. Those missed after it are counted at the end of its run.
     """
     if schedule.is_immediate:
         return "now", {}
@@ -84,7 +84,7 @@ def pass_late_ones(
     One that is older than ``grace`` is late, and one that is older than ``expires`` has expired. Where a job has both,
     the shorter one counts.
     """
-    # What other jobs have made due just now is not late.
+    # A follower is not late: other jobs have made it due just now.
     grace = 0.0 if schedule.is_awaiting else settings.grace
     bounds = [(grace, Skip.LATE), (settings.expires, Skip.EXPIRED)]
     bound, reason = min((each for each in bounds if each[0]), key=itemgetter(0), default=(math.inf, Skip.LATE))
@@ -95,7 +95,7 @@ def pass_late_ones(
 
 
 def _count_late(schedule: Schedule, due: float, first: float | None, now: float) -> int:
-    """Count the occurrences from `due` to the `first` one that is not late; None if none is left."""
+    """Count the occurrences from `due` to the `first` one that is not late; `first` is None if none is left."""
     if schedule.is_awaiting:
         return 1
     return 1 + schedule.count(due, now, COUNT_LIMIT) if first is None else schedule.count(due, first, COUNT_LIMIT)
@@ -109,10 +109,10 @@ def count_given_up(schedule: Schedule, due: float, now: float) -> int:
 
 
 def pass_surplus(schedule: Schedule, after: float, until: float, limit: int) -> tuple[int, float]:
-    """Return how many occurrences in (after, until] are older than the last `limit` ones, and after when these come.
+    """Return how many occurrences in (after, until] precede the last `limit`, and the instant after which these come.
 
-    Not more than `COUNT_LIMIT` of those are counted. A limit as high as that is none. Where it costs too much to count
-    all, the limit is at most a tenth of the counted ones.
+    At most `COUNT_LIMIT` are counted. A limit as high as that counts as none. Where it costs too much to count all, the
+    limit is at most a tenth of the counted ones.
     """
     if limit >= COUNT_LIMIT:
         return 0, after
@@ -130,7 +130,7 @@ def pass_surplus(schedule: Schedule, after: float, until: float, limit: int) -> 
 
 
 def _pass_all_but(limit: int, schedule: Schedule, after: float, until: float) -> float:
-    """Return after when the last `limit` occurrences in (after, until] come: bisect, and count them a few times."""
+    """Return the instant after which the last `limit` occurrences in (after, until] come, by bisection."""
     last, known = until, 0  # so many come after `last`
     while last - after > 2 * JUST_BEFORE:
         middle = round((after + last) / 2, 6)  # as Redis keeps it
@@ -157,10 +157,10 @@ def count_paused(run: Run, schedule: Schedule, after: float, until: float) -> in
 
 
 def find_expiry(run: Run, schedule: Schedule, settings: Settings) -> float | None:
-    """Return when a run that waits expires: it must have begun before. None for never.
+    """Return when a waiting run expires, if it has not begun before; None for never.
 
-    What may have begun in an earlier try does not expire. What somebody has asked for when it was overdue does so by
-    the clock of that order, which only the timer of the job knows.
+    An occurrence that may have begun in an earlier try does not expire. An overdue one that somebody has asked for
+    expires by the time of that request, which only the timer of the job has: return None.
     """
     if not settings.expires or run.has_begun or run.was_asked_for or schedule.allows_pause:
         return None
@@ -168,7 +168,7 @@ def find_expiry(run: Run, schedule: Schedule, settings: Settings) -> float | Non
 
 
 def give_up_expired(run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState:
-    """Decide for a job whose occurrence has not begun in time: at its next one after `now`."""
+    """Decide for a job whose occurrence has not begun in time: it goes on at its next one, as seen at `now`."""
     next_state = decide_next(run, schedule, settings, now, retried=True, outcome=None, given_up=Skip.EXPIRED)
     next_state = keep_failed(next_state, run.failed)
     if next_state.due is None and (schedule.runs_once or run.was_asked_for):
@@ -188,7 +188,7 @@ def keep_failed(next_state: NextState, failed: int) -> NextState:
 def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState | None:
     """Decide for a job whose occurrence was missed because its queue was paused; None if the run is to begin.
 
-    Only ``catchup = none`` gives it up: not a try, not what runs once, and not a run that somebody has asked for.
+    Only ``catchup = none`` gives it up. It never gives up a further try, a one-off, or a run that was asked for.
     """
     if run.queue_pause is None or settings.catchup != "none" or run.tries or run.after is not None:
         return None

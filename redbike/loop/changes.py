@@ -1,6 +1,6 @@
-"""Where a job goes that was set, asked for, cancelled or paused during its run. All of these are pure functions.
+"""Decide where a job goes that was set, asked for, cancelled or paused during its run. All are pure functions.
 
-Then the script that is to end the run commits nothing. It replies with the schedule and with what was left behind.
+The script that is to end the run commits nothing then. It replies with the schedule and with what was left behind.
 `decide_again` computes the next state from that, and the script is called again.
 """
 
@@ -18,7 +18,7 @@ from redbike.store.schedules import find_schedule
 
 
 def decide_again(run: Run, next_state: NextState, changed: Answer, settings: Settings, now: float) -> NextState:
-    """Decide for a job that was set, paused or cancelled during its run: that counts, and not how the run ended."""
+    """Decide again for a job that was set, asked for, paused or cancelled during its run, by what was `changed`."""
     if changed.left.startswith(Left.WAS_CANCELLED):
         return _decide_cancelled_again(run, next_state, changed, settings, now)
     return replace(_decide_changed(run, next_state, changed, settings, now), error=next_state.error)
@@ -31,9 +31,9 @@ def _decide_changed(run: Run, next_state: NextState, changed: Answer, settings: 
         return decide_owed(run, next_state, changed.detail)
     is_of_pause = left == Left.NOTHING and changed.detail == run.schedule
     if is_of_pause:
-        # What came due since the job was paused is for whoever resumes it.
+        # What came due since the pause is decided when the job is resumed.
         return _decide_paused(run, next_state, settings, float(paused) if paused else now)
-    # What would be tried again is of the schedule before.
+    # A further try would be of the old schedule.
     next_state = _give_up_retry(next_state)
     if left.startswith(Left.ANEW):
         moment = left.removeprefix(Left.ANEW).removesuffix(Left.ON_TIMELINE)
@@ -41,7 +41,7 @@ def _decide_changed(run: Run, next_state: NextState, changed: Answer, settings: 
     if left.endswith(Left.ON_TIMELINE):
         return replace(next_state, place="stay", due=None, retry_state="")
     now = float(paused) if paused else now
-    # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
+    # The new schedule has no occurrence before it was set. Where the old one would go on does not count.
     run = replace(run, schedule=changed.detail, options=changed.options, after=max(run.due, run.start))
     decided = decide_rescheduled(run, settings, now, why=next_state.why, failure=next_state.failure)
     kept = {name: getattr(next_state, name) for name in ("retried", "outcome", "given_up")}
@@ -49,19 +49,19 @@ def _decide_changed(run: Run, next_state: NextState, changed: Answer, settings: 
 
 
 def _give_up_retry(next_state: NextState) -> NextState:
-    """Decide for an occurrence that was to be tried again, and is not: if that was no failure yet, it is one now."""
+    """Decide for an occurrence that is not tried again after all: a failed try that was no failure yet is one now."""
     if next_state.failed_try is not None:
         outcome = Outcome.FAILED if next_state.outcome == Outcome.RETRY else next_state.outcome
         return replace(next_state, retried=False, failure=next_state.failed_try, outcome=outcome)
     if next_state.outcome is None and next_state.place == "due":
-        # Its worker has left it.
+        # Its worker could not do it, and has left it to others.
         return replace(next_state, given_up=Skip.WITHDRAWN)
     # Its worker has asked for another run, or was to stop: it has neither failed nor succeeded.
     return replace(next_state, outcome=Outcome.CANCELLED) if next_state.outcome == Outcome.RETRY else next_state
 
 
 def _decide_paused(run: Run, next_state: NextState, settings: Settings, since: float) -> NextState:
-    """Decide for a job that was paused during its run, at `since`: at its next occurrence, even if that is past."""
+    """Decide for a job that was paused at `since`, during its run: it goes on at its next occurrence, even if past."""
     if next_state.place != "next" or isinstance(next_state.due, str):
         return next_state
     schedule = find_schedule(run.jobid, run.schedule, run.options)
@@ -75,7 +75,7 @@ def _decide_paused(run: Run, next_state: NextState, settings: Settings, since: f
 
 
 def decide_cancelled(run: Run, settings: Settings, now: float, why: Why = "") -> NextState:
-    """Decide for a job whose run was cancelled: at its next occurrence. It has neither failed nor succeeded."""
+    """Decide for a job whose run was cancelled: it goes on at its next occurrence, neither failed nor successful."""
     decided = keep_failed(decide_rescheduled(run, settings, now, why=why, retried=True), run.failed)
     return replace(decided, left=f"{Left.WAS_CANCELLED}{Left.NOTHING}", outcome=Outcome.CANCELLED)
 
@@ -100,7 +100,7 @@ def decide_owed(run: Run, next_state: NextState, schedule: str) -> NextState:
     if once and schedule != run.schedule:
         return _give_up_retry(asked_for)
     if next_state.place == "due":
-        # If this run is to happen again, that is the one that was asked for. It begins the count of failed ones again.
+        # If this occurrence is tried again, that try is the run that was asked for. It counts failed occurrences anew.
         tried = replace(RetryState.parse(next_state.retry_state), failed=0)
         due = next_state.due if tried.due is None else tried.due
         if isinstance(due, float):

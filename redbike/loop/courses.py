@@ -1,9 +1,9 @@
 """What a job will run, from where it is: on the timeline, in a queue, in flight or paused. Pure functions.
 
-They call the same policies as dispatchers and workers. Two things are presumed: a run takes no time, and succeeds. So
-what is late runs at once, and what comes after that is found by the schedule alone.
+They call the same policies as dispatchers and workers. They assume that a run takes no time, and succeeds. So a late
+occurrence runs at once, and the schedule alone says what comes after it.
 
-The policies of workers place a job whose run is in flight: its record says what somebody has done meanwhile.
+A job in flight goes where the policies of workers say. The record of its run has what was changed during the run.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ MOST_SKIPS = 1000  # occurrences that are skipped one by one
 
 
 def end_run(outlook: Outlook, run: RunRecord) -> tuple[JobState, NextState]:
-    """Return a job as ``lua/end.lua`` leaves it, and how it was placed. Raise `BadSchedule`."""
+    """Return a job as ``lua/end.lua`` leaves it, and the next state that was decided. Raise `BadSchedule`."""
     state, pause, settings = outlook.state, outlook.state.pause, outlook.own
     flying = make_run(outlook, run.due, replace(RetryState.parse(state.retry_state), due=None), run.start)
     placed = decide_done(flying, None, settings, state.now)
@@ -53,7 +53,7 @@ def _describe_left(state: JobState, run: RunRecord, pause: Pause | None) -> str:
 
 
 def _asked_at(run: RunRecord) -> float:
-    """Return when somebody has asked for what comes after a run: a further run, or that it is taken."""
+    """Return when the run that is owed was asked for, or this one began, if later; 0.0 if the job was set anew."""
     if run.next.startswith(Left.ANEW):
         return 0.0
     return max(run.start, float(run.next.removeprefix(Left.OWED)) if run.next.startswith(Left.OWED) else 0.0)
@@ -100,7 +100,7 @@ class Course:
     """What a job will run. Times are epoch seconds."""
 
     runs: list[float] = field(default_factory=list)  # one by one, for as long as something is late
-    dues: list[float] = field(default_factory=list)  # of which occurrences these are
+    dues: list[float] = field(default_factory=list)  # the due times of these runs
     due: float | None = None  # from then on it runs by its schedule; None: nothing more
     is_continuous: bool = False  # it runs again as soon as it has run
     skipped: Counter[Skip] = field(default_factory=Counter)  # occurrences until `due` that are not run
@@ -140,7 +140,7 @@ def _outlasts(pause: Pause, outlook: Outlook) -> bool:
 
 
 def _run_paused(outlook: Outlook, pause: Pause, due: float, retry_state: RetryState) -> Course:
-    """Return what a job runs all the same while it is paused, and what comes after that. Raise `BadSchedule`."""
+    """Return the course of a job that runs once although it is paused, and what follows. Raise `BadSchedule`."""
     state, start, own = outlook.state, outlook.start, outlook.own
     expires = _find_skip(outlook, due, retry_state, state.now, start)
     decide = give_up_expired if expires else decide_next
@@ -172,7 +172,7 @@ def resume(outlook: Outlook) -> Course:
 def walk(outlook: Outlook, due: float | None, retry_state: RetryState, now: float, is_enqueued: bool = True) -> Course:
     """Return what a job will run that is due first at `due`, as seen at `now`. Raise `BadSchedule`.
 
-    One that `is_enqueued` is not late, however long it has waited.
+    A job that `is_enqueued` is not late, however long it has waited.
     """
     course, ready, schedule = Course(), max(now, outlook.taken_from), outlook.schedule
     if due is not None and schedule.allows_pause:
@@ -202,7 +202,7 @@ def walk(outlook: Outlook, due: float | None, retry_state: RetryState, now: floa
 
 
 def _find_skip(outlook: Outlook, due: float, retry_state: RetryState, now: float, start: float) -> float | None:
-    """Return when a dispatcher skips an occurrence that has expired, if that is before it would `start`."""
+    """Return when a dispatcher skips an occurrence that expires before it would `start`; None if it does not."""
     state, run, own = outlook.state, make_run(outlook, due, retry_state, start), outlook.own
     expiry = find_expiry(replace(run, after=None), outlook.schedule, own)
     if run.was_asked_for and expiry is not None:
@@ -213,7 +213,7 @@ def _find_skip(outlook: Outlook, due: float, retry_state: RetryState, now: float
 def _skip(
     outlook: Outlook, course: Course, due: float, retry_state: RetryState, at: float, moved: float
 ) -> tuple[float | None, RetryState]:
-    """Skip an occurrence `at` an instant; return when the next one is due, as it is `moved`, and its retry state."""
+    """Skip an occurrence at the instant `at`; return when the next one is due, if `moved` then, and its retry state."""
     run = replace(make_run(outlook, due, retry_state, at), queue_pause=None)
     placed = give_up_expired(run, outlook.schedule, outlook.own, at)
     course.skipped.update(placed.skipped)
@@ -263,7 +263,7 @@ def run_now(outlook: Outlook) -> Course:
 
 
 def _find_occurrence(state: JobState, due: float | None) -> tuple[float, RetryState]:
-    """Return the due time of what an explicit run runs, and its retry_state."""
+    """Return the due time of an explicit run, and its retry state."""
     kept, goes_on = RetryState.parse(state.retry_state), None if due is None else due - JUST_BEFORE
     if kept.due is not None:
         return state.now, kept
@@ -296,5 +296,5 @@ def set_due(state: JobState, job: JobToSet) -> JobState:
 
 
 def is_same(job: JobToSet, before: str | None) -> bool:
-    """Tell whether a job has this schedule already; another anchor makes no other one, see ``lua/set.lua``."""
+    """Tell whether a job has this schedule already; another anchor makes no difference, see ``lua/set.lua``."""
     return before is not None and is_same_text(job.schedule, before, job.anchor_span)

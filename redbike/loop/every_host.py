@@ -1,12 +1,12 @@
-"""Jobs that run on every host: each has a job of its own on every host that a worker of its queue is on.
+"""Jobs that run on every host. Such a job, a *base*, has a job of its own on every host with a worker of its queue.
 
-`EveryHost.spread` makes these jobs what the base says. All that it does may be repeated, and may be cut off between any
-two steps: whoever calls it next goes on. A dispatcher does so every few seconds, and whoever sets or unsets a base at
-once. Which job is of which base, and as which revision of that, is stored with its options. The script that sets a job
-compares these. So what was computed from an older base does not undo what somebody has set meanwhile.
+`EveryHost.spread` makes these jobs what the base says. It may be repeated, and may be cut off between any two steps:
+the next call goes on. A dispatcher calls it every few seconds, and a process that sets or unsets a base at once. A job
+on a host stores its base, and the revision of that, with its options. The script that sets a job compares them. So what
+was computed from an older base does not undo what somebody has set meanwhile.
 
-A host on which no worker is any more is *gone*: its job is paused, with the reason. So it is neither late nor overdue.
-When a worker is back, it is resumed, unless somebody has paused it meanwhile. After a day it is unset.
+A host without a worker is *gone*: its job is paused, with the reason. So the job is neither late nor overdue. When a
+worker is back, the job is resumed, unless somebody has paused it meanwhile. After a day it is unset.
 """
 
 import logging
@@ -49,7 +49,7 @@ log = logging.getLogger("redbike")
 
 BY = "redbike"  # who pauses the jobs of hosts that are gone
 GONE = 90.0  # seconds without a worker after which a host is gone
-NOTED = 20.0  # seconds after which it is noted again that a host is there
+NOTED = 20.0  # seconds after which a host that is there is noted again
 TRIES = 5  # for jobs that change meanwhile
 
 
@@ -89,11 +89,11 @@ class _Base:
         return make_revision(self.state.schedule or "", self.state.options, self.state.data)
 
     def is_of(self, host: str) -> bool:
-        """Tell whether the job of that name on this host is its own: somebody may have set one by hand."""
+        """Tell whether the job with its name for this host is its own: somebody may have set one by hand."""
         return host in self.jobs and find_all_of(self.jobs[host].options)[0] == self.jobid
 
     def is_revived(self, inner: Schedule, host: str) -> bool:
-        """Tell whether its job there has ended, and is to go on."""
+        """Tell whether its job on `host` has ended, and is to go on."""
         # What runs once may have done so since the base was set.
         if not self.anew or inner.runs_once:
             return False
@@ -109,7 +109,7 @@ class _Base:
 
 
 class EveryHost:
-    """Sees to the jobs of bases in `store`. `warn` hears remarks; these name other jobs that fit."""
+    """Updates the jobs of bases in `store`. `warn` gets remarks, which name other jobs only if `fits` allows."""
 
     def __init__(
         self, store: Store, settings: Settings, warn: Callable[[str], object] = log.warning,
@@ -118,7 +118,7 @@ class EveryHost:
         self._store, self._settings, self._warn, self._fits = store.noted_as(None), settings, warn, fits
 
     def begin(self, bases: Mapping[str, str]) -> list[str]:
-        """Note where bases run that are about to be set with these schedules. Warn of where they do not run.
+        """Note the hosts of bases that are about to be set with these schedules. Warn if they cannot run on some.
 
         Return the bases.
         """
@@ -137,7 +137,7 @@ class EveryHost:
         return list(bases)
 
     def spread_all(self) -> None:
-        """Make the jobs of all bases what they say. Without a base, this is one command. Raise the first error."""
+        """Make the jobs of all bases what they say; without bases, this is one command. Raise the first error last."""
         if known := self._store.hosts.read_all():
             workers = self._store.workers.list_working()
             errors = []
@@ -153,7 +153,7 @@ class EveryHost:
                 raise errors[0]
 
     def spread(self, bases: Sequence[str], anew: Collection[str] = ()) -> None:
-        """Make the jobs of these bases what they say. What recurs of `anew` goes on where it has ended."""
+        """Make the jobs of these bases what they say. Recurring jobs of bases in `anew` go on if they have ended."""
         workers = self._store.workers.list_working() if bases else ()
         for base in bases:
             self._spread(base, self._store.hosts.read(base), workers, base in anew)
@@ -162,7 +162,7 @@ class EveryHost:
         for _ in range(TRIES):
             base = self._read(jobid, known, workers, anew)
             if not base.queue:
-                return  # nobody knows it, so nobody knows of hosts either
+                return  # neither its queue nor its hosts are known
             is_over = base.state.schedule is None
             gone = [host for host in base.hosts if is_over or base.state.now - base.hosts[host] > KEPT]
             for host in gone:
@@ -226,7 +226,7 @@ class EveryHost:
         return not refused
 
     def _note_begun(self, base: _Base, known: Hosts) -> None:
-        """Note whether a one-off has a job on a host, as that may be forgotten; not if all wait for their hosts."""
+        """Note whether a one-off has a job on a host, as it may be forgotten; not if all wait for gone hosts."""
         inner, text, began = base.inner, base.state.schedule or "", known.began
         if inner is None or not inner.runs_once:
             return
@@ -256,7 +256,7 @@ class EveryHost:
         queue = self._store.queue_for(jobid)
         stays = False
         if known and inner.runs_once and has_same_schedule(find_all_of(known.options)[1], base.revision):
-            # It may have had its run, and must not run again because its options are others.
+            # It may have had its run, and must not run again only because its options changed.
             inner, stays = parse_stored(known.schedule or ""), True
         start, since, is_given = HostStart.parse(base.state.options), now, False
         if start:
@@ -275,7 +275,7 @@ class EveryHost:
         """Pause the jobs of hosts that are gone, and resume those of hosts that are back.
 
         While the base is paused, the job of a host that is back stays as it is: what it has missed must not run now.
-        Somebody may have resumed the base just before a job here got its pause: that one is resumed, too.
+        If the base was resumed just before a job got the pause of the base, that job is resumed, too.
         """
         for host, state in base.list_own():
             if host in gone:

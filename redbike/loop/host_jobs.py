@@ -1,4 +1,4 @@
-"""Which jobs a base has on its hosts, when, and what keeps it from others: see `redbike.loop.every_host`."""
+"""Which jobs a base has on its hosts, and why it has none on some: see `redbike.loop.every_host`."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +24,7 @@ MOST_NAMED = 5  # jobs in a sentence
 
 
 def find_jobs(store: Store, base: str, hosts: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the jobs of a base on these hosts, and those that stand in their place, as somebody has set them."""
+    """Return the jobs of a base on these hosts, and jobs with such ids that somebody has set by hand."""
     jobids = [name_job(base, host) for host in sorted(hosts)]
     states = [each for each in store.questions.inspect(jobids) if each.schedule is not None] if jobids else []
     own = [each.jobid for each in states if find_all_of(each.options)[0] == base]
@@ -37,7 +37,7 @@ def find_own(store: Store, base: str) -> list[str]:
 
 
 def list_present(queue: str, workers: Iterable[ProcessRecord]) -> frozenset[str]:
-    """Return the hosts of those workers that work a queue: jobs for every host of it run there."""
+    """Return the hosts of the workers that work a queue: its jobs for every host run there."""
     own = split_host(queue)[0]
     found = (each.host for each in workers if each.for_host and find_worked(each, own))
     return frozenset(host for host in found if HOST_NAME.fullmatch(host) and host != EVERY)
@@ -60,21 +60,21 @@ def check_unset(store: Store, jobid: str) -> None:
 
 
 def name_bases(jobids: Collection[str]) -> dict[str, str]:
-    """Return those of `jobids` that name a host with what may be their base, if that is not among `jobids`."""
+    """Return by id the possible base of each of `jobids` that names a host; without bases that are in `jobids`."""
     named = {each: name_job(each, EVERY) for each in jobids if split_host(each)[1] and not is_base(each)}
     others = {*named.values()}.difference(jobids) if named else ()
     return {jobid: base for jobid, base in named.items() if base in others}
 
 
 def check_alone(store: Store, bases: Mapping[str, str], why: str) -> None:
-    """Raise `BadJobId` for the first one that is the job on one host of a base, of which `why` tells."""
+    """Raise `BadJobId` for the first job in `bases` that really is of its base; `why` ends the message."""
     for base in dict.fromkeys(bases.values()):
         if own := next((each for each in find_own(store, base) if bases.get(each) == base), None):
             raise BadJobId(f"bad job id {own!r}: its base {base} {why}")
 
 
 def say_taken(base: str, others: Sequence[str]) -> str:
-    """Return in words what keeps a base from hosts, where `others` stand in the place of its jobs."""
+    """Return in words why a base does not run on some hosts: `others` have the ids of its jobs there."""
     are, them = (
         ("is a job of its own and stays", "it") if len(others) == 1 else ("are jobs of their own and stay", "them")
     )
@@ -82,14 +82,14 @@ def say_taken(base: str, others: Sequence[str]) -> str:
 
 
 def say_where(store: Store, jobid: str) -> str:
-    """Return as which jobs one for every host runs, as a part of a sentence; "" for any other job."""
+    """Return in words as which jobs a base runs, as a part of a sentence; "" for a job that is no base."""
     if not (is_base(jobid) and store.catalog.has_job(jobid)):
         return ""
     return f"it runs as {', '.join(find_own(store, jobid)) or 'a job on each host, and there is none yet'}"
 
 
 def say_nowhere(store: Store, base: str) -> str:
-    """Return in words why a base has no job on any host; that it has none, if the server is away."""
+    """Return in words that a base has no job on any host, and why, if other jobs have the ids of its jobs."""
     with suppress(RedbikeError):  # other jobs may have been run
         if others := find_jobs(store, base, store.hosts.read(base).seen)[1]:
             return say_taken(base, others)
@@ -97,9 +97,9 @@ def say_nowhere(store: Store, base: str) -> str:
 
 
 def list_on_hosts(store: Store, jobids: Iterable[str], nowhere: list[str] | None = None) -> Iterator[str]:
-    """Yield jobs, each once; in place of one for every host those that it has there.
+    """Yield jobs, each once; in place of a base, yield its jobs on hosts.
 
-    One that has none is added to `nowhere`.
+    A base that has none is added to `nowhere`.
     """
     seen = set[str]()
     for jobid in jobids:
@@ -113,7 +113,7 @@ def list_on_hosts(store: Store, jobids: Iterable[str], nowhere: list[str] | None
 
 
 def replace_bases(store: Store, jobids: Iterable[str]) -> Iterator[str]:
-    """Yield jobs as they come, and at the end those on hosts of the ones that are for every host, in their place."""
+    """Yield the jobs that are no bases in their order; at the end, in place of the bases, their jobs on hosts."""
     bases, named = dict[str, None](), set[str]()
     for jobid in jobids:
         if is_base(jobid):
@@ -127,7 +127,7 @@ def replace_bases(store: Store, jobids: Iterable[str]) -> Iterator[str]:
 
 
 def list_others(store: Store, jobids: Sequence[str]) -> list[str]:
-    """Return the jobs on hosts of those of `jobids` that are for every host, without those that are among `jobids`."""
+    """Return the jobs on hosts of the bases in `jobids`, without those that are in `jobids` themselves."""
     known = {*jobids} if (bases := list(filter(is_base, jobids))) else set()
     return [each for each in list_on_hosts(store, bases) if each not in known]
 
@@ -141,7 +141,7 @@ def would_begin(base: JobState, inner: Schedule) -> bool:
 
 
 def say_limit(inner: Schedule | None, now: float) -> str:
-    """Return in words until when a one-off begins on a host that comes; "" for what goes on."""
+    """Return in words until when a one-off begins on a new host; "" for a schedule that goes on."""
     if inner is None or not inner.runs_once:
         return ""
     return f"; it runs only on hosts that have one {'within a minute' if inner.next(now) is None else 'by its time'}"
@@ -162,7 +162,7 @@ def find_time(base: JobState, inner: Schedule) -> float:
 
 
 def is_untouched(job: JobState) -> bool:
-    """Tell whether no run of a one-off has begun, and one may yet."""
+    """Tell whether no run of a one-off has begun, and one still may."""
     is_placed = job.has_event(Event.TML) or job.has_event(Event.ENQ)
     return is_placed and not job.running and not RetryState.parse(job.retry_state).has_begun
 

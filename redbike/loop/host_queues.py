@@ -1,7 +1,8 @@
 """The queues for jobs of one host, beside those that a worker class names.
 
-Most installations have no such job. Then a worker must not pay for that with each job that it takes. So it looks into
-such a queue only once that was used. It finds that out by a token, if it is idle, or else every few seconds.
+Most installations have no such job. Their workers must not pay for these queues with each job that they take. So a
+worker looks into such a queue only after it was used once. An idle worker gets a token then; a busy one asks every few
+seconds.
 """
 
 import time
@@ -10,12 +11,12 @@ from collections.abc import Callable, Iterable
 from redbike.errors import RedbikeError
 from redbike.store.hosts import has_host_queue, name_host_queue, split_host
 
-LOOK = 6.0  # seconds after which it asks again which of these queues were ever used
+LOOK = 6.0  # seconds after which a worker asks again which of these queues were used
 MOST = 1000  # queues that were never used, for whose tokens an idle worker waits; it asks for the others, too
 
 
 class HostQueues:
-    """Knows which queues of `host` were used. `find_used` returns those of some queues that ever were."""
+    """Knows which queues of `host` were used. `find_used` returns those of the given queues that were."""
 
     def __init__(
         self,
@@ -30,14 +31,14 @@ class HostQueues:
         self._looked_at = float("-inf")
 
     def look(self, names: list[str]) -> None:
-        """Ask which queues for the host were used, unless that was just now. Without an answer, nothing changes."""
+        """Ask which queues for the host were used, unless it has just asked. Without an answer, nothing changes."""
         if (now := self._clock()) - self._looked_at < LOOK:
             return
         self._looked_at = now
         try:
             self._used.update(self._find_used(self._list_unused(names)))
         except RedbikeError:
-            # The loop that takes jobs finds that out, too.
+            # The loop that takes jobs gets this error, too.
             return
 
     def note(self, queue: str) -> None:
@@ -64,5 +65,5 @@ class HostQueues:
         return [each for name, own in pairs for each in ((name, own) if own in used else (name,))]
 
     def find_base(self, name: str) -> str:
-        """Return the queue that a worker class knows: that beside which this one is for the host, or itself."""
+        """Return the queue that a worker class knows: for a queue of the host the one beside it, else `name` itself."""
         return split_host(name)[0] if name in self._used else name

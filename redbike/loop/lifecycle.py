@@ -1,6 +1,6 @@
-"""What one `Redbike` runs in its threads: so that it can stop its loops, and close what it opened after the last one.
+"""The calls that run in the threads of one `Redbike`: so it can stop them, and close what it opened after the last one.
 
-`OwnLoops.stop` takes no lock, as a signal handler may call it, also while its own thread is in here.
+`OwnLoops.stop` takes no lock: a signal handler may call it while its own thread runs code of this module.
 """
 
 import logging
@@ -24,7 +24,7 @@ class Stay:
         self._flag: StopFlag | None = None
 
     def attach(self, flag: StopFlag) -> None:
-        """Let `stop` set the flag of this loop; set it at once if that was called before."""
+        """Let `stop` set the flag of this loop; set it at once if `stop` was called before."""
         self._flag = flag
         if self.is_stopped:
             flag.set()
@@ -42,7 +42,7 @@ class Stay:
 
 
 class OwnLoops:
-    """The calls that run. `release` is called once they are over, after `close`."""
+    """The calls that run. `release` is called when all are over, after `close`."""
 
     def __init__(self, release: Callable[[], None]) -> None:
         self._is_stopped = False
@@ -76,7 +76,7 @@ class OwnLoops:
             stay.stop()
 
     def forget_all(self) -> None:
-        """Forget what runs, in a forked process: it runs in its parent, and shares the flag with that."""
+        """Forget the calls, in a forked process: they run in its parent, and share their flags with it."""
         self._stays = {}
 
     def close(self, waits: bool) -> None:

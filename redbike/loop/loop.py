@@ -46,7 +46,7 @@ class Loop:
 
     def __init__(self, store: Store, abort: Callable[[], object] | None = None, may_be_away: bool = False) -> None:
         self.store = store
-        # By prefix. The first signal that it sees of a shard is older than this process.
+        # By prefix. The first signal that it reads from a shard counts as older than this process.
         self.signals_at_start: dict[str, Signal] = {}
         with suppress(*[Unreachable] * may_be_away):
             self.signals_at_start = store.signals.read_all()
@@ -67,7 +67,7 @@ class Loop:
     def handle_signals(self) -> SignalHandlers:
         """Return a context manager: during it a first signal stops the loop, and a second one ends the process at once.
 
-        Enter it before the process is registered. Whoever sees the process may send it a signal.
+        Enter it before the process is registered: after that, somebody may see the process and send it a signal.
         """
         return SignalHandlers(self._stop, self._end_now if self._abort else die)
 
@@ -90,7 +90,7 @@ class Loop:
             finish()
 
     def close(self) -> None:
-        """Give back the connection of the blocking wait."""
+        """Release the connection of the blocking wait."""
         if self._wakeup:
             self._wakeup.close()
 
@@ -102,7 +102,7 @@ class Loop:
         began = time.monotonic()
         pause, repeated = FIRST_PAUSE, False
         while True:
-            # Aborted runs end somehow. Redis must not hear of that: they are recovered like those of a lost worker.
+            # Aborted runs end somehow, and this must not reach Redis: they are recovered like those of a lost worker.
             while self._aborting:
                 time.sleep(AGAIN)
             try:
@@ -124,17 +124,17 @@ class Loop:
                 return result
 
     def goes_on(self) -> bool:
-        """Look whether there was a HALT, and tell whether the loop is to go on."""
+        """Check for a HALT, and tell whether the loop is to go on."""
         if not self.is_told:
             self.check_halt(self.store.signals.read_all())
         return not self.stopping.is_set()
 
     def is_settling(self, seconds: float) -> bool:
-        """Tell whether Redis is back from an outage for less than so many seconds."""
+        """Tell whether Redis is away, or is back from an outage for less than so many seconds."""
         return self._out or time.monotonic() - self.back_at < seconds
 
     def _is_refused_for_good(self) -> bool:
-        # Of several masters, one stops its shards alone.
+        # One of several masters stops only its own shards.
         refused_at, shards = self._refused_at, self.store.whole.shards
         return refused_at is not None and len(shards) == 1 and time.monotonic() - refused_at > REFUSED
 
@@ -149,7 +149,7 @@ class Loop:
         if leaving.is_covered():
             leaving.cover(time.monotonic())
         if threading.get_ident() == self._thread:
-            # Only this thread may close it: it may be reading. Another one lets it find out by itself what is broken.
+            # Only the thread that reads may close the connection. In another one, leave it: its thread gets the error.
             self.close()
         self.store.scripts.drop_idle_connections()
         pause = random.uniform(pause / 2, pause)
@@ -166,9 +166,8 @@ class Loop:
     ) -> tuple[str | None, Reply | None]:
         """Wait like `wait`; return the list that had a token, or None, and the reply to a script.
 
-        The server runs that as soon as there is a token.
-        Without one it runs it after some seconds. Until then it stays pending, also over several calls.
-        Then `script` gives the next one.
+        The server runs the script as soon as there is a token, or else after some seconds. Until then it stays pending,
+        also over several calls. After that, `script` is called for the next one.
         """
         wakeup = self._wakeup = self._wakeup or Wakeup(self.store.client, (), self.stopping)
         wakeup.aim_at((self.store.keys.halt, *lists))
@@ -188,13 +187,13 @@ class Loop:
 
     def check_halt(self, signals: Mapping[str, Signal]) -> None:
         """Stop if one of `signals`, by prefix, is a HALT that was given after this process had started."""
-        # One that stops to replace itself is to stop for good.
+        # A process that stops to replace itself is to stop for good.
         if has_new_halt(self.signals_at_start, signals) and not self.is_told:
             self.is_told = True
             child.report(child.HALTED)
             self.stopping.set()
             self.when_stopping()
-            # Late: it may wait for the reader of the log.
+            # Only now: it may wait for the reader of the log.
             log.info("halted")
             self.store.signals.pass_on()
 
@@ -213,5 +212,5 @@ class Loop:
         abort_and_die(self._abort, number)
 
     def silence(self) -> None:
-        """Let the threads of the loop tell Redis nothing any more: this process is about to end."""
+        """Let the threads of the loop write nothing to Redis any more: this process is about to end."""
         self._aborting = True

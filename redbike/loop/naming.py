@@ -1,4 +1,4 @@
-"""Whoever sets a job puts it into the queue where the workers of its prefix look for it."""
+"""Name the queue of a job: the one in which the workers of its prefix look for it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -24,9 +24,9 @@ _STOCK = RoundRobin("A")
 
 
 class NoWorker(RoundRobin):
-    """Stands for the worker of a command that knows none. What Redis knows names the queues.
+    """Stands for the worker of a command that has none. Queues are named by what Redis knows.
 
-    `why` says why that has to name them; without it, the stock workers are assumed where Redis knows nothing.
+    `why` says why only Redis can name them. Without it, stock workers are assumed where Redis knows nothing.
     """
 
     def __init__(self, why: str = "") -> None:
@@ -71,7 +71,7 @@ def list_taken(worker: Any) -> frozenset[str] | None:
 
 
 def describe_commands(worker: Any) -> Mapping[str, str]:
-    """Return what may be told of the command lines of `worker`, by name."""
+    """Return what people may see of the command lines of `worker`, by name."""
     describe: Callable[[], Mapping[str, str]] = getattr(worker, "describe_commands", dict)
     return describe()
 
@@ -87,7 +87,7 @@ def knows_functions(worker: Any) -> bool:
 
 
 def _names_what_it_does(worker: Any, method: str) -> bool:
-    """Tell whether `worker` has this method, and does nothing else: a subclass with its own `work` may do so."""
+    """Tell whether `worker` has this method, and does only what it names: a subclass with its own `work` may not."""
     names = {method, "work"}
     first = next((kind for kind in type(worker).__mro__ if names & kind.__dict__.keys()), object)
     return method in first.__dict__
@@ -99,9 +99,9 @@ def _get_functions(worker: Any) -> Callable[[], dict[str, str]] | None:
 
 
 class QueueNamer:
-    """Names the queue of a job as the running workers do, which `read` returns; if none has a rule, as `worker` does.
+    """Names the queue of a job: by a function that is known for it, or a rule of `worker`, or one of running workers.
 
-    If it `refuses_unknown`, a job for which no function is known has no queue; else `worker` names one.
+    `read` returns how these name queues. If it `refuses_unknown`, a job for which no function is known has no queue.
     """
 
     def __init__(self, worker: Any, read: Callable[[], Naming], refuses_unknown: bool = False) -> None:
@@ -110,16 +110,16 @@ class QueueNamer:
         self._has_rule = not (self._functions or isinstance(worker, NoWorker))
 
     def freeze(self) -> "QueueNamer":
-        """Return one that reads nothing any more."""
+        """Return a namer that uses what is known now, and reads nothing any more."""
         known = self._read()
         return QueueNamer(self._worker, lambda: known, self._refuses_unknown)
 
     def refuse_unknown(self) -> "QueueNamer":
-        """Return one for jobs that are set: it refuses those for which no function is known."""
+        """Return a namer for jobs that are set: it refuses those for which no function is known."""
         return QueueNamer(self._worker, self._read, refuses_unknown=True)
 
     def __call__(self, jobid: str) -> str:
-        """Return the queue of `jobid`. Raise `BadQueueName` if only a worker class knows that which is not here."""
+        """Return the queue of `jobid`. Raise `BadQueueName` if no function, or only a missing class, names it."""
         if is_of_shell(jobid):
             return QUEUE  # whatever a worker class says
         known = self._read()

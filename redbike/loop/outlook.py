@@ -1,4 +1,4 @@
-"""What is known of a job that one looks ahead for: its state, the settings, and when its queue is held."""
+"""What is known of a job to predict its runs: its state, the settings, and when its queue is held."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from redbike.store.schedules import find_schedule
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """From when until when nothing is taken from a queue, or from any."""
+    """A time in which no job is taken from a queue, or from any. Times are epoch seconds."""
 
     since: float
     until: float  # infinite if nobody knows
@@ -26,20 +26,20 @@ class Hold:
 
     @property
     def last(self) -> float:
-        """The last instant of it."""
+        """The last instant of the hold."""
         return self.until - JUST_BEFORE if self.ends_by_itself else self.until
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A job, the settings of all jobs, and the end of what is looked at."""
+    """A job, the settings of all jobs, and the end of the time to predict."""
 
     state: JobState
     settings: Settings
     end: float
     queue_holds: Sequence[Hold] = ()  # of its queue: the last one that is over, and the present one
     common_holds: Sequence[Hold] = ()  # of everything
-    most: float = math.inf  # runs one by one that are looked at
+    most: float = math.inf  # runs that are predicted one by one
 
     @property
     def dispatched_from(self) -> float:
@@ -62,7 +62,7 @@ class Outlook:
         return self.taken_from > self.state.now
 
     def find_last_hold(self, start: float) -> Hold | None:
-        """Return the pause that a run knows which begins at `start`, as ``lua/_room.lua`` finds it."""
+        """Return the pause that ended last before a run that begins at `start`, as ``lua/_room.lua`` finds it."""
         ended = (_find_last(holds, start) for holds in (self.queue_holds, self.common_holds))
         # `max` returns the first one of those that have ended at the same time.
         return max((hold for hold in ended if hold), key=lambda hold: hold.until, default=None)
@@ -79,7 +79,7 @@ class Outlook:
 
 
 def list_holds(pauses: Mapping[str, tuple[Pause | None, Pause | None]]) -> dict[str, list[Hold]]:
-    """Return from when until when queues are held, and everything: ""."""
+    """Return the holds of queues by name, and those of everything under ""."""
     return {
         name: [
             Hold(pause.since, find_end(pause.until), ends_by_itself)
@@ -91,7 +91,7 @@ def list_holds(pauses: Mapping[str, tuple[Pause | None, Pause | None]]) -> dict[
 
 
 def find_queue_pause(holds: Iterable[Hold], now: float) -> tuple[float, float] | None:
-    """Return the first and the last instant by `now` of the pause that is on, or else of that which ended last.
+    """Return the first and the last instant, up to `now`, of the pause that is on, or else of the last one.
 
     Of two with the same end, it is the one that began first.
     """
@@ -130,5 +130,5 @@ def make_run(outlook: Outlook, due: float, retry_state: RetryState, start: float
 
 
 def read_due(placed: NextState, now: float) -> float | None:
-    """Return when a job is due that was placed at `now`."""
+    """Return the due time of a job that was placed at `now`; None if nothing is left."""
     return now if isinstance(placed.due, str) else placed.due

@@ -1,7 +1,7 @@
 """Pings: the URL of ``ping-url`` is called when a run starts and ends, from threads of their own.
 
-They delay no job. What fails is tried three times more; while a service does not answer, what is too much is dropped.
-The log names the host of a URL, and nothing else of it.
+They delay no job. A call that fails is tried up to three times more. While a service does not answer, pings beyond
+`MOST` are dropped. The log names the host of a URL, and nothing else of it.
 """
 
 import atexit
@@ -35,7 +35,7 @@ STUCK = 120.0  # seconds after which a call is given up that goes on and on: its
 
 
 class Pings:
-    """Calls URLs, in the order in which it is asked to for each job. `pauses` are seconds before each further try."""
+    """Calls URLs; those of one job in the order of the requests. `pauses` are seconds before each further try."""
 
     def __init__(self, pauses: Sequence[float] = PAUSES, timeout: float = TIMEOUT) -> None:
         self._pauses, self._timeout = pauses, timeout
@@ -50,12 +50,12 @@ class Pings:
         return make_opener()
 
     def start(self, jobid: str, url: str) -> None:
-        """Say that a run starts, if the URL asks for that."""
+        """Send that a run starts, unless the URL is only called at the end, with the outcome."""
         if not ping_urls.wants_outcome(url):
             self.send(jobid, ping_urls.add_signal(url, "start"))
 
     def end(self, jobid: str, url: str, next_state: NextState) -> None:
-        """Say how a run has ended."""
+        """Send how a run has ended."""
         assert next_state.outcome
         if ping_urls.wants_outcome(url):
             self.send(jobid, url, next_state.outcome)
@@ -65,7 +65,7 @@ class Pings:
             self.send(jobid, ping_urls.add_signal(url, "fail"))
 
     def send(self, jobid: str, url: str, outcome: str = "") -> None:
-        """Call a URL soon."""
+        """Call a URL soon, in a thread; drop the call if too many wait."""
         if not self._is_begun:
             self._is_begun = True
             # For programs that call `work_one` and end.
@@ -86,7 +86,7 @@ class Pings:
             log.warning("%d pings were not sent: there was no answer in time", left)
 
     def call(self, jobid: str, url: str) -> None:
-        """Call a URL at once, and again after each of the pauses for as long as that fails."""
+        """Call a URL at once, and again after each of the pauses as long as it fails and may succeed later."""
         for pause in (*self._pauses, None):
             answer = call(self._opener, url, self._timeout)
             if not answer.problem:
@@ -111,7 +111,7 @@ class Pings:
 
 
 class Switch:
-    """A dead man's switch: its URL is called once a minute for as long as all of so many loops press it.
+    """A dead man's switch: its URL is called once a minute as long as all of its `loops` press it.
 
     Without a URL, it is never called.
     """
@@ -123,7 +123,7 @@ class Switch:
         self._changing = threading.Lock()
 
     def press(self, number: int = 0) -> None:
-        """Say that all goes on in the loop of this number."""
+        """Note that the loop with this number goes on; call the URL once a minute if all do."""
         if not self._url:
             return
         with self._changing:
@@ -145,7 +145,7 @@ class _Lane:
         self._thread: threading.Thread | None = None
 
     def add(self, ping: tuple[str, str]) -> bool:
-        """Let it be sent; return False if too many wait."""
+        """Queue a ping; return False if too many wait."""
         with self._changed:
             is_stuck = self._since is not None and time.monotonic() - self._since > STUCK
             if len(self._waiting) >= MOST and not is_stuck:

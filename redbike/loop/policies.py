@@ -74,9 +74,9 @@ def decide_unwanted(run: Run, settings: Settings, now: float) -> NextState | Non
 
 
 def decide_asked_again(run: Run, after: object, reason: str = "") -> NextState:
-    """Decide for a job whose ``work`` asked for the same occurrence again, `after` so long: no failure.
+    """Decide for a job whose ``work`` asked for another try of its occurrence, `after` so long: that is no failure.
 
-    `reason` is one line, or "". Raise `TypeError` or `ValueError` for what is no such duration.
+    `reason` is one line, or "". Raise `TypeError` or `ValueError` for an invalid `after`.
     """
     said = f"Again(after={quote(after)})"
     seconds = read_duration("after", after) if isinstance(after, str | timedelta) else after
@@ -88,7 +88,7 @@ def decide_asked_again(run: Run, after: object, reason: str = "") -> NextState:
 
 
 def decide_left(run: Run, pause: float) -> NextState:
-    """Decide for a job that its worker cannot do, and others may: the same try, after `pause` seconds. It was no run.
+    """Decide for a job that only other workers can do: the same try comes after `pause` seconds. It was no run.
 
     Until then it waits on the timeline: at the head of its queue the same worker would take it again at once.
     """
@@ -97,7 +97,7 @@ def decide_left(run: Run, pause: float) -> NextState:
 
 
 def decide_handed_back(run: Run) -> NextState:
-    """Decide for a job whose worker is ended by a second signal: the same occurrence again, at once; no loss."""
+    """Decide for a job whose worker is ended by a second signal: its occurrence runs again at once. It is no loss."""
     retry_state = _format_next_try(run, run.failures, run.losses)
     why = "its worker was stopped, and has handed it back"
     return NextState("due", due="+0.000000", retry_state=retry_state, retried=True, outcome=Outcome.RETRY, error=why)
@@ -127,7 +127,7 @@ def _decide_by_error(run: Run, settings: Settings, now: float, failure: dict[str
         pause = compute_pause(run, settings)
         one_more = _format_next_try(run, run.failures + 1, losses=0)
         return NextState("due", due=f"+{pause:.6f}", retry_state=one_more, retried=True, failed_try=failure)
-    # With `stop_after`, it is the number of failed occurrences that ends the retries of a job.
+    # With `stop_after`, a job whose retries are used up goes on until so many occurrences have failed.
     goes_on = settings.on_error == "reschedule" or (settings.on_error == "retry" and settings.stop_after)
     if not goes_on:
         return NextState("die", failure=failure)
@@ -180,7 +180,7 @@ def _decide_late(run: Run, error: str, settings: Settings, now: float) -> NextSt
 
 
 def decide_lost(run: Run, settings: Settings, now: float) -> NextState:
-    """Decide for a job whose worker sent no heartbeats: by ``on-lost``. With ``max-losses`` in a row, for good."""
+    """Decide for a job whose worker sent no heartbeats: by ``on-lost``. ``max-losses`` in a row end it for good."""
     losses = run.losses + 1
     failure = make_failure(run, f"its worker died or was cut off, {losses} times in a row", "", now)
     return replace(_decide_without_worker(run, settings, now, losses, failure), outcome=Outcome.LOST)
@@ -189,7 +189,7 @@ def decide_lost(run: Run, settings: Settings, now: float) -> NextState:
 def decide_loop_ended(run: Run, error: BaseException, is_to_blame: bool, settings: Settings, now: float) -> NextState:
     """Decide for a job whose event loop has ended: by ``on-lost``, as if it had lost its worker.
 
-    It counts as a loss if the run `is_to_blame`, or does not just run again.
+    It counts as a loss if the run `is_to_blame`, or if ``on-lost`` is not ``requeue``.
     """
     losses = run.losses + (is_to_blame or settings.on_lost != "requeue")
     text = get_message(error)
@@ -239,7 +239,7 @@ def make_failure(run: Run, error: str, trace: str, now: float, output: str = "")
 
 
 def decide_rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> NextState:
-    """Call `decide_next` with the schedule as it stands; give the job up if that is invalid by now."""
+    """Call `decide_next` with the stored schedule; the job fails for good if that is invalid."""
     try:
         schedule = find_schedule(run.jobid, run.schedule, run.options)
         return decide_next(run, schedule, settings, now, why=why, **kept)
@@ -258,8 +258,8 @@ def go_on_as_cron(
 ) -> Settings:
     """Return `settings` with the policies for one run: those that are given, else those of `settings`.
 
-    If neither has one, a recurring job is rescheduled, and a one-off is stopped. An `on_error` without `retries` does
-    without those of `settings`, unless it is to retry.
+    If neither has one, a recurring job is rescheduled, and a one-off is stopped. If `on_error` is given and is not
+    ``retry``, the `retries` of `settings` do not count.
     """
     default = "stop" if is_one_off(run.schedule) else "reschedule"
     if retries is None:

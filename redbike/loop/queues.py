@@ -24,7 +24,7 @@ log = logging.getLogger("redbike.worker")
 ENDLESS = 1_000_000  # names: an iterator that gives more counts as endless
 REREAD = 0.5  # seconds: older names are read again
 WINDOW = 32  # turns in one request: its cost must not grow with the number of queues
-KEEP_LIMITS: Mapping[str, Limit] = MappingProxyType({})  # from ``limits()``: all stay as they are
+KEEP_LIMITS: Mapping[str, Limit] = MappingProxyType({})  # returned by ``limits()``: all limits stay as they are
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Queues:
     With A:A:B and jobs in both queues, the turns are A, A, B, A, … If a queue is empty, the next one in line is served.
     So the weights are exact while there are jobs, and no turn is lost while any queue has one.
 
-    If the worker class is `strict`, each turn begins with the first queue, and the next one is for when that is empty.
+    If the worker class is `strict`, each turn begins with the first queue. The next one is used only if that is empty.
 
     Each shard has turns of its own: with common ones, some shards would only ever be asked for jobs of the same queue.
     """
@@ -78,7 +78,7 @@ class Queues:
         return self._hosts.list_own(self._own) if self._hosts else []
 
     def list_awaited(self) -> list[str]:
-        """Return the queues for whose tokens to wait: also some of those for the host that were never used."""
+        """Return the queues whose tokens a worker waits for: also some of those for the host that were never used."""
         return [*self._timeouts, *(self._hosts.list_awaited(self._own) if self._hosts else ())]
 
     def note_token(self, name: str) -> None:
@@ -135,7 +135,7 @@ class Queues:
                     raise
                 raise BadConfig(f"queue_names() or timeout() fails: {describe(error)}") from error
             if isinstance(error, Unreachable):
-                return False  # the loop that takes jobs finds that out, too
+                return False  # the loop that takes jobs gets this error, too
             self._complain(f"queue_names() or timeout() fails, the queues stay as they are: {describe(error)}")
             return False
         self._complain("" if self._names else "queue_names() gives no queue to work; waiting for one")
@@ -183,12 +183,12 @@ class Queues:
 
 
 def apply_limits(store: Store, worker: Any, names: Collection[str], for_host: Iterable[str] = ()) -> bool:
-    """Set the limits of the queues `names`, as ``limits()`` of `worker` says, unless an operator has set others.
+    """Set the limits of queues as ``limits()`` of `worker` says, unless an operator has set others.
 
-    Return whether it says anything of limits. It works those that are `for_host`, too.
+    Return False, and change nothing, if it says nothing of limits: those of other worker classes stay then.
 
-    If it says nothing of limits, those stay that other worker classes of these queues have set. Log those of other
-    queues. Raise `BadConfig` if ``limits()`` fails or returns anything but limits.
+    The worker works the queues `names` and `for_host`. Those that ``limits()`` leaves out get no limit. A limit of any
+    other queue is set and logged. Raise `BadConfig` if ``limits()`` fails or returns anything but limits.
     """
     given = read_limits(worker)
     if given is None:

@@ -2,11 +2,11 @@
 
 1. It registers when it starts. It does so again if what is known of it has changed, and if Redis does not know it any
    more: after a flush, on a new server, after a day of suspension.
-2. A dispatcher is seen by its turns, an idle worker by the takes that wait for a job. While it is busy, a thread of
-   its own sees to it.
-3. When it ends in order, it is removed. One that fails is lost, as one that was killed.
+2. A dispatcher is seen by its turns, an idle worker by the takes that wait for a job. A busy worker is seen by a thread
+   of its own.
+3. A process that ends in order is removed. One that fails counts as lost, like one that was killed.
 
-Nothing of that holds up a job: what Redis refuses is logged once, and what it does not answer is tried again.
+Nothing of this holds up a job: what Redis refuses is logged once, and what it does not answer is tried again.
 """
 
 import contextlib
@@ -40,12 +40,12 @@ log = logging.getLogger("redbike")
 LATENESS = 0.5  # seconds by which a turn or a take may be late or early
 RETRY = 1.0  # seconds
 LAST_WORD = 2.0  # seconds for which a process that ends waits for its own thread, if the server has answered lately
-MOST_QUEUES, MAX_QUEUES = 50, 2000  # names of queues that are told, and their characters
-MOST_CHECKSUMS = 5000  # of the other ones
+MOST_QUEUES, MAX_QUEUES = 50, 2000  # names of queues in an entry, and their characters
+MOST_CHECKSUMS = 5000  # of the other queues
 
 
 class Listener(Protocol):
-    """Who notifies of ended runs."""
+    """Notifies of ended runs."""
 
     @property
     def is_wanted(self) -> bool:
@@ -53,11 +53,11 @@ class Listener(Protocol):
         ...
 
     def hear(self) -> None:
-        """Hear that the outbox may have runs of other workers."""
+        """Note that the outbox may have runs of other workers."""
         ...
 
     def poll(self) -> None:
-        """Look every few seconds whether it goes on."""
+        """Log a call that has gone on for long; called every few seconds."""
         ...
 
 
@@ -80,7 +80,7 @@ class Presence:
     ) -> None:
         self.listener = listener
         self.owner = owner or make_owner()
-        self.when_forgotten: Callable[[], None] = lambda: None  # called when the server has lost it, and knows it anew
+        self.when_forgotten: Callable[[], None] = lambda: None  # called when the server had lost it, and knows it again
         self.has_left = False  # whether it has ended in order, and the server knows
         self._loop = loop
         self._kind = kind
@@ -122,7 +122,7 @@ class Presence:
         if os.getpid() != self._pid:
             return
         if isinstance(error, Exception):
-            # It has failed, and may leave runs behind: so it is to be known by whom.
+            # It has failed, and may leave runs behind: its entry must say whose they are.
             return
         is_away = self._loop.is_settling(0.0)
         if self._thread is not None:
@@ -139,13 +139,13 @@ class Presence:
             log.debug("the end of this process is not noted: %s", problem)
 
     def unregister(self, store: Store | None = None) -> None:
-        """Remove this process, which ends though its loop has not, perhaps over another connection."""
+        """Unregister this process, which ends before its loop; `store` may have another connection."""
         self._over = True
         with contextlib.suppress(RedbikeError):
             (store or self._loop.store).workers.unregister(self.owner)
 
     def note_end(self, heard: Sequence[Store]) -> None:
-        """Have those shards that have heard of the end of this process pass it on to the others."""
+        """Note the end of this process in the shards `heard`, which know it, for the others."""
         if 0 < len(heard) < len(self._loop.store.whole.shards):
             note_end(heard, self.owner)
 
@@ -155,22 +155,22 @@ class Presence:
 
     @property
     def idle_owner(self) -> str:
-        """By what the take of an idle worker is signed; "" if it is not registered at all."""
+        """The owner that signs the take of an idle worker; "" if it is not registered at all."""
         return self.owner if self._pid and not self._over else ""
 
     def renew(self) -> None:
-        """Be seen, unless that was just now. Raise `Unreachable`."""
+        """Renew the registration, unless it was renewed just now. Raise `Unreachable`."""
         if time.monotonic() - self._seen_at >= INTERVAL - LATENESS:
             self._update()
 
     def goes_on(self) -> bool:
-        """Be seen between two parts of what may take long; tell whether the loop is to go on. Raise `Unreachable`."""
+        """Renew the registration between parts of a long task; tell whether the loop goes on. Raise `Unreachable`."""
         watchdog.feed()
         self.renew()
         return self._loop.goes_on()
 
     def note(self, word: str) -> None:
-        """Note what the server has said to the signature of a take: ``seen``, ``unknown`` or ""."""
+        """Note what the server has answered to the signature of a take: ``seen``, ``unknown`` or ""."""
         if word == "seen" and self._is_current():
             self._seen_at = time.monotonic()
         elif word:
@@ -241,7 +241,7 @@ class Presence:
         return is_known
 
     def hear(self, is_any_left: bool) -> None:
-        """Pass on that the outbox may have runs."""
+        """Notify the listener if the outbox may have runs."""
         if self._listener and is_any_left:
             self._listener.hear()
 

@@ -1,6 +1,6 @@
-"""Requests to set a job, or to cancel its occurrence: when it goes on then, by its options.
+"""Requests to set a job, or to cancel its occurrence: compute by its options when the job goes on.
 
-What the user asks to be set becomes a job with its first due time. What is cancelled waits, or runs.
+A request to set a job becomes the job with its first due time. An occurrence that is cancelled waits, or runs.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class Request:
         return add_start(options, self._find_start()) if is_base(self.jobid) else options
 
     def _find_start(self) -> HostStart | None:
-        """Return what is to be known of a base for its jobs on hosts: see `HostStart`."""
+        """Return what the jobs of a base on hosts need of it, see `HostStart`; None for nothing."""
         known = HostStart.parse(self.known)
         if self.stays:
             return known
@@ -80,7 +80,7 @@ class Request:
         is_over = self.is_given and isinstance(self.schedule, EveryHost) and self.schedule.is_over(since)
         if is_over:
             due = None
-        # A one-off that is never due would be, wherever its text is set again.
+        # Stored as STOP: set again elsewhere, the text of a one-off that is never due would be due.
         text = Stop.text if is_over or (due is None and schedule.runs_once) else schedule.text
         new_jitter = options != self.known and self._has_new_jitter(schedule, options)
         keeps_place = not self.is_given and not schedule.is_command
@@ -110,13 +110,13 @@ class Request:
         return has_clock and find_jitter(options) != find_jitter(self.known)
 
     def _find_links(self, schedule: Schedule) -> dict[str, object] | None:
-        """Return its parents, and the group that it is to be one of from now on, "" for none; None if neither is."""
+        """Return its parents, and the group that it is in from now on ("" for none); None if there is neither."""
         if not (schedule.is_awaiting or self.known or self.changes.options):
             return None  # as most jobs
         links = dict(schedule.find_parents() or {})
         before = parse_options(self.known).get(GROUP_OF) if GROUP_OF in self.known else None
         name = self.changes.options.get(GROUP_OF, before)
-        # What a row has already was counted, and may have ended.
+        # A row that was in the group already was counted, and may have ended.
         if name != before or (name and not self.stays):
             links["member"] = name or ""
         return links or None
@@ -129,13 +129,13 @@ class Request:
 
 
 class Start:
-    """From when the occurrences of a job count that is set."""
+    """From when the occurrences of a job count when it is set."""
 
     def __init__(self, settings: Settings) -> None:
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
 
     def compute(self, after: float | None, now: float) -> float:
-        """Return `after`, or the instant in the timefile, or now."""
+        """Return `after`; without it, the instant in the timefile; without a valid one, `now`."""
         kept = self._timefile.read(now) if after is None and self._timefile else after
         return now if kept is None else kept
 
@@ -157,7 +157,7 @@ def parse_to_set(schedule: ScheduleLike, zone: str, jobid: str, now: float, sett
 
 
 def _wrap(parsed: Schedule, now: float) -> Schedule:
-    """Return the schedule of a job for every host, from that which each host has. Raise `BadSchedule`."""
+    """Return the schedule of a base, made from the one that its job has on each host. Raise `BadSchedule`."""
     if isinstance(parsed, EveryHost) or parsed.never_runs:
         return parsed
     # New hosts must not run once more what was to run right away.
@@ -174,7 +174,7 @@ def _check_parents(parsed: Schedule) -> None:
 
 
 def check_base(jobid: str, queue: str, changes: OptionChanges) -> None:
-    """Raise `BadJobId` or `BadConfig` for a job for every host that there cannot be; pass over all others."""
+    """Raise `BadJobId` or `BadConfig` for a base that cannot be one; accept any other job."""
     if not is_base(jobid):
         return
     if not is_base(queue):
@@ -208,7 +208,7 @@ def compute_cancellation(
         return "idle"
     queue = state.waiting.queue if state.waiting else None
     tried = RetryState.parse(state.retry_state)
-    # What came due since the job was paused is for whoever resumes it.
+    # What came due since the pause is decided when the job is resumed.
     until = state.pause.since if state.pause else state.now
     run = Run(state.jobid, due, "", until, until, 0, 0, state.schedule, queue or "")
     run.options, run.tries, run.after = state.options, tried.tries, tried.after

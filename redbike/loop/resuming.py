@@ -1,9 +1,9 @@
-"""Resume paused jobs: whoever asks for it, or the dispatcher when a pause is over.
+"""Resume paused jobs: on request, or by the dispatcher when a pause is over.
 
-What came due while a job was paused was missed, so ``catchup`` decides. What is due when the pause ends by itself, or
-later, is only late. What waited in a queue when the job was paused,
-waits to be tried again or runs only once is run in any case, unless it has expired. What was not in a queue yet, and
-is late by more than ``grace``, is not run.
+An occurrence that came due while a job was paused was missed, so ``catchup`` decides. One that is due when the pause
+ends by itself, or later, is only late. One that waited in a queue when the job was paused, a further try, and a one-off
+run in any case, unless they have expired. An occurrence that was not in a queue yet, and is late by more than
+``grace``, does not run.
 """
 
 import logging
@@ -37,7 +37,7 @@ log = logging.getLogger("redbike.dispatcher")
 def resume(store: Store, settings: Settings, jobids: Iterable[str], only_over: bool = False) -> list[str]:
     """Resume jobs, and return for each where it is now, or ``unchanged``: it was not paused.
 
-    With `only_over`, resume those alone whose pause is over.
+    With `only_over`, resume only those whose pause is over.
     """
     left, words = list(jobids), dict[str, str]()
     order = list(left)
@@ -51,7 +51,7 @@ def resume(store: Store, settings: Settings, jobids: Iterable[str], only_over: b
         ]
         replies = zip(resumed, store.pauses.resume(resumed), strict=True)
         words |= dict.fromkeys(page, "unchanged") | {state.jobid: word for (state, _), word in replies}
-        # Those that have changed since they were inspected.
+        # Try those again that have changed since they were inspected.
         left = [jobid for jobid in page if words[jobid] == "stale"] + left
     return [words[jobid] for jobid in order]
 
@@ -68,7 +68,7 @@ def decide_resumed(state: JobState, settings: Settings) -> Resumption:
     """Return where a paused job goes on: a pure function of what is known of it."""
     pause, retry_state = state.pause, RetryState.parse(state.retry_state)
     if pause and pause.due is not None and is_ahead(pause.since, state.now):
-        # By a clock that was ahead. What was not in a queue came due later.
+        # It was paused by a clock that was ahead. A job that was not in a queue came due later.
         began = state.now if state.has_event(Event.ENQ) else min(state.now, pause.due - JUST_BEFORE)
         pause = replace(pause, since=began)
     if pause is None or pause.due is None:
@@ -158,7 +158,7 @@ def _decide_missed(
 def _decide_waiting(
     due: float, pause: Pause, retry_state: RetryState, schedule: Schedule, settings: Settings, now: float
 ) -> Resumption:
-    """Decide for a job whose run was due before it was paused: that run is not missed, but those since then."""
+    """Decide for a job whose run was due before it was paused: that run is not missed, but later ones are."""
     run = Resumption(due, retry_state.due)
     after = retry_state.after or retry_state.due or due
     if schedule.runs_once or schedule.allows_pause:

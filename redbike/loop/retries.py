@@ -52,7 +52,7 @@ def find_rules(worker: Any, jobid: str) -> ErrorRules:
 
 
 def read_class_rules(worker: Any) -> ErrorRules:
-    """Return the rules that the attributes ``retry_on`` and ``stop_on`` of a worker are. Raise `BadConfig`."""
+    """Return the rules in the attributes ``retry_on`` and ``stop_on`` of a worker. Raise `BadConfig`."""
     owner = f" of {type(worker).__name__}"
     return read_rules(getattr(worker, "retry_on", None), getattr(worker, "stop_on", None), owner) or NO_RULES
 

@@ -25,7 +25,7 @@ SLACK = 2.0  # seconds that a timefile may be ahead of Redis' clock
 
 
 class Timefile:
-    """The timefile at `path`. Each problem with it is logged once, until it is solved."""
+    """The timefile at `path`. Each problem with it is logged at most once in `REMINDER` seconds."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = path

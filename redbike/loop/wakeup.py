@@ -34,8 +34,8 @@ class Wakeup:
         self._keys: Sequence[str] = ()
         self.aim_at(keys)
         self._call: Call | None = None  # the script behind the pending pop
-        self._sent = 0.0  # when, by the monotonic clock
-        self._id, self._known = 0, 0  # how the server knows the connection, and which one of the line that is
+        self._sent = 0.0  # when the pop was sent, by the monotonic clock
+        self._id, self._known = 0, 0  # the id of the connection at the server, and its generation
 
     def aim_at(self, keys: Sequence[str]) -> None:
         """Wait for tokens of these lists from now on; a pop on others that is pending is given up."""
@@ -68,11 +68,11 @@ class Wakeup:
             popped = line.receive()
             reply = line.receive() if line.pending else None
             if self._call and popped is None and isinstance(reply, redis.exceptions.NoScriptError):
-                # Without a token, whoever waits sends the same again.
+                # There was no token: the caller sends the same again.
                 line.send(pack(["SCRIPT", "LOAD", SCRIPTS[self._call.verb].text]))
                 line.receive()
             if isinstance(reply, (redis.exceptions.NoScriptError, *MOVING)):
-                # With a token, whoever waits runs it again without a pop, and loads it then.
+                # If there was a token, the caller runs it again without a pop, and loads it then.
                 reply = None
             if isinstance(popped, Exception):
                 if isinstance(popped, MOVING) or str(popped).startswith("UNBLOCKED"):

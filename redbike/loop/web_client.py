@@ -34,12 +34,12 @@ class Answer(NamedTuple):
     """What has come of a call. None of its texts has the URL, which may be a secret."""
 
     problem: str  # "" if there was none
-    is_worth_it: bool = False  # to try it again
+    is_worth_it: bool = False  # whether to try it again
     status: int = 0
 
 
 def make_opener() -> urllib.request.OpenerDirector:
-    """Return what opens URLs: not what urllib takes by itself, as a service must not redirect to ftp:// or file://."""
+    """Return an opener for HTTP only, unlike that of urllib: a service must not redirect to ftp:// or file://."""
     opener = urllib.request.OpenerDirector()
     for service in _SERVICES:
         opener.add_handler(service())
@@ -50,7 +50,7 @@ def make_opener() -> urllib.request.OpenerDirector:
 def call(
     opener: urllib.request.OpenerDirector, url: str | urllib.request.Request, timeout: float, data: bytes | None = None
 ) -> Answer:
-    """Call a URL, with `data` by POST, and do not read what it answers; `timeout` is that of each silence."""
+    """Call a URL, with `data` by POST; do not read the body of the answer. `timeout`: seconds of silence."""
     try:
         with opener.open(url, data, timeout) as answer:
             return Answer("", status=answer.status)

@@ -29,15 +29,15 @@ class WorkerClass(Protocol):
 
     - ``settings_for(run, settings) -> Settings``: Return the settings of one run, for example another ``on_error`` for
       some jobs, by ``run.base``. `run` is what `redbike.current_run` returns. The options of a job override them.
-    - ``reads_options``: An attribute: true if ``settings_for`` itself sees to it that ``run.options`` count.
-    - ``ended(run, end)``: Hear that a run has ended, and how: `run` as above, `end` a `redbike.End`. It is called at
-      least once for each, in any thread, also for those of workers that were lost. It may be a coroutine function.
+    - ``reads_options``: An attribute: true if ``settings_for`` itself applies ``run.options``.
+    - ``ended(run, end)``: Get notified how a run has ended: `run` as above, `end` a `redbike.End`. It is called at
+      least once for each run, in any thread, also for runs of lost workers. It may be a coroutine function.
     - ``concurrency``: An attribute: how many jobs to run at once in a process if ``--concurrency`` is not given.
-    - ``limits() -> dict[str, Limit]``: Return limits by the names of queues; with stock workers, ``A`` will do for
-      ``work-A``. A worker sets them in Redis when it starts, for all workers, unless an operator has set others. An
+    - ``limits() -> dict[str, Limit]``: Return limits by the names of queues; with stock workers, ``A`` is short
+      for ``work-A``. A worker sets them in Redis when it starts, for all workers, unless an operator has set others. An
       empty dict removes what a class has set before. Without this method, limits stay as they are.
-    - ``revision``: An attribute: something else whenever `timeout` returns something else than before. Without it,
-      `timeout` is called again only for other names of queues.
+    - ``revision``: An attribute whose value changes whenever `timeout` returns another value than before. Without it,
+      `timeout` is called again only when the names of queues change.
     - ``strict``: An attribute: True to take from a queue only while those that are named before it have no job.
     - ``startup()`` and ``shutdown()``: Open and close what the jobs of a worker share. They are called once for each
       call of `Redbike.work`: before the first job, and after the last one. They may be coroutine functions. A worker
@@ -80,10 +80,10 @@ class WorkerClass(Protocol):
 
 
 class Checkable:
-    """A worker class that tells what it lacks, for ``redbike check``."""
+    """A worker class that can be checked by ``redbike check``."""
 
     def examine(self) -> list[BadConfig]:
-        """Return all that is wrong, of which the other methods raise the first."""
+        """Return all problems with it as errors; the other methods raise only the first one."""
         return []
 
     def find_missing(self) -> list[str]:
@@ -136,7 +136,7 @@ class Priority(RoundRobin):
 
 
 def find_queue(worker: Any, name: str, used: Collection[str]) -> str:
-    """Return the full name of the queue that a user calls `name`: with stock workers ``A`` will do for ``work-A``.
+    """Return the full name of the queue that a user calls `name`: with stock workers, ``A`` is short for ``work-A``.
 
     `used` are the queues that were ever used. Raise `BadQueueName` for a name that no queue can have.
     """
@@ -176,7 +176,7 @@ def _has_second(signature: inspect.Signature) -> bool:
 def check_worker(worker: Any) -> None:
     """Raise `BadConfig` for anything but a worker: also for the class in place of an instance.
 
-    It lacks a method of a worker class, or has one that cannot be called with its arguments.
+    A worker must have all methods of a worker class, and each must take its arguments.
     """
     if isinstance(worker, type):
         name = worker.__name__
