@@ -1,8 +1,8 @@
-"""Delivery of the messages of one shard to the others: jobs have ended there that are followed elsewhere.
+"""Deliver the messages of one shard to the others: jobs have ended in it that have followers there.
 
 A dispatcher looks for messages when it begins, when the token `MAIL` wakes it, and every few seconds, as another
-dispatcher may have consumed that token and died. Each shard that has some is served by a thread of its own, until there
-are no more. So one that is away holds up neither the dispatcher nor the other shards.
+dispatcher may have consumed that token and died. Each receiver has a thread of its own until it has all its
+messages. So a shard that is away holds up neither the dispatcher nor the other shards.
 """
 
 import logging
@@ -21,7 +21,7 @@ log = logging.getLogger("redbike.dispatcher")
 LOOKS = 5.0  # seconds after which it looks for messages, whatever it was told
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds until a shard is tried again that did not answer
 LAG = 1.0  # seconds that a replica may need to have what was delivered
-# Seconds for which that is delivered again and again: longer than a cluster mostly takes to replace a master.
+# Seconds for which messages are delivered again and again: longer than a cluster mostly takes to replace a master.
 LONGEST_LAG = 30.0
 LAGS = "no replica of the master of %s has confirmed for %g s; if one takes over now, followers miss ends of parents"
 FAREWELL = 0.5  # seconds for which messages are still delivered when the process is to stop
@@ -40,7 +40,7 @@ class Delivery:
         self._warned: set[int] = set()  # of these, those that were logged
 
     def look(self) -> None:
-        """Begin to deliver what there is, if the loop was told so, or has not looked for long."""
+        """Begin to deliver messages, if the token says that there are some, or the last look was long ago."""
         if self._loop.token != MAIL and time.monotonic() - self._looked_at < LOOKS:
             return
         shards = self._list_mail()
@@ -95,7 +95,7 @@ class Delivery:
             pause = min(LONGEST_PAUSE, 2 * pause)
 
     def _deliver(self, shard: int) -> bool:
-        """Deliver all; tell whether that is done: a replica has it, or none has confirmed for long."""
+        """Deliver all messages to a shard; tell whether a replica has them, or none has confirmed for long."""
         if deliver(self._shards, self._number, shard, LAG):
             self._lags.pop(shard, None)
             self._warned.discard(shard)
@@ -112,7 +112,7 @@ class Delivery:
         return self._shards[shard].keys.prefix
 
     def deliver_all(self) -> None:
-        """Deliver what there is, in this thread."""
+        """Deliver all messages in this thread."""
         deliver_all(self._shards, self._number)
 
     def _list_mail(self) -> list[int]:

@@ -9,11 +9,11 @@
    allows more.
 5. Sleep until the next due time, lease or timer, or until something earlier is set. Keep the time once a second,
    forget one-offs that have ended, archive what the journal has of ended runs, and move jobs that wait where no
-   worker looks to the queue of their function. Call its own ping URL once a minute, as long as it comes this far,
-   and so do those of all other shards.
+   worker looks to the queue of their function. Call the ping URL of the dispatcher once a minute, as long as it
+   comes this far, and those of all other shards do.
 
 It holds no lock. A step names the due time of each of its jobs, and the script passes over a job that is not due then
-any more. So of two dispatchers one works and the other finds nothing to do, and nobody misses one that dies.
+any more. So of two dispatchers one works and the other finds nothing to do. If one dies, the other goes on.
 """
 
 import itertools
@@ -52,14 +52,14 @@ log = logging.getLogger("redbike.dispatcher")
 LONGEST_SLEEP = 5.0  # seconds after which it looks again, whatever it was told
 EARLY = 0.003  # seconds: a blocking wait is up to a millisecond late, so the last moments before an instant are slept
 OVERSLEPT = 0.0002  # seconds that a sleep may take too long; it is awake for them
-ROUNDING = 1e-6  # seconds by which an instant may seem to be missing when clocks are added
+ROUNDING = 1e-6  # seconds by which a sum of clocks may be too small
 AHEAD = 8  # steps that the server is busy with while the next ones are made
 SETTLING = 4.0  # seconds after an outage, or after a start, in which workers may send late heartbeats
 OVERDUE = 4.0  # seconds by which a turn is late if this process, or the whole host, was suspended
 
 
 class Dispatcher:
-    """Dispatches the jobs of `store`, and calls `ping_url` once a minute; keeps the time in `timefile`, if given.
+    """Dispatches the jobs of `store`; calls `ping_url` once a minute; keeps the time in `timefile`, else the one set.
 
     `number` says which one of so many `shards` this is.
     """
@@ -105,13 +105,13 @@ class Dispatcher:
                 self.close()
 
     def close(self) -> None:
-        """Give back the connection, and end the threads."""
+        """Release the connection, and end the threads."""
         self.alerting.stop()
         self.rest()
         self._pings.stop()
 
     def rest(self) -> None:
-        """Give back the connection until the next pass."""
+        """Release the connection until the next pass."""
         self._pipeline.close()
 
     def dispatch_due(self, now: float | None = None) -> int:
@@ -130,7 +130,7 @@ class Dispatcher:
                 self._recover(store, before)
             self._moving.hear(store, survey.timers)
             if survey.timers and run_timers(store, self.settings, survey.timers, self.divide):
-                # What is due may be held since.
+                # Jobs that are due may be held since then.
                 before, due = None, []
                 continue
             before, due = survey, self._placing.find_queues(survey.due)
@@ -154,7 +154,7 @@ class Dispatcher:
         return sum(map(store.timeline.read_dispatch, replies))
 
     def _move_and_survey(self, store: Store, due: Sequence[DueJob], ahead: bool) -> tuple[list[Reply], Survey]:
-        """Move jobs from the timeline to queues; return the replies to that since the last time, and what to do next.
+        """Move jobs from the timeline to queues; return the replies to such steps since the last call, and a survey.
 
         With `ahead` the survey passes over the last steps of many, which are moved while its reply is read.
         """
@@ -182,9 +182,9 @@ class Dispatcher:
         return moved, survey
 
     def _look_for_gap(self, now: float) -> None:
-        """Look whether the turn is so late that this process was suspended: workers may have been, as in an outage.
+        """Check whether the turn is so late that this process was suspended: workers may have been so, too.
 
-        The monotonic clock need not tell that: it stands still while a machine sleeps.
+        The monotonic clock may not show it: it stands still while a machine sleeps.
         """
         if now > self._next_turn + OVERDUE:
             self.loop.back_at = time.monotonic()

@@ -1,7 +1,7 @@
 """What a dispatcher does in small steps, in moments that it can spare.
 
-It archives ended runs once a minute, or earlier if there are many, and forgets one-offs that have ended. It sees to it
-that jobs for every host are on each. What else it does so is in `misplaced`.
+It archives ended runs once a minute, or earlier if there are many. It forgets one-offs that have ended, and updates the
+jobs for every host. `misplaced` has another such task.
 """
 
 import logging
@@ -17,7 +17,7 @@ log = logging.getLogger("redbike.dispatcher")
 
 INTERVAL, MANY = 60.0, 1000  # seconds after which ended runs are archived, or earlier if they have so many entries
 MOMENT = 0.02  # seconds that a step may take
-SPREAD = 5.0  # seconds
+SPREAD = 5.0  # seconds between two updates of the jobs for every host
 LONGEST_WAIT = 1.0  # seconds after which a step is taken even if that may make a job late
 
 
@@ -78,7 +78,7 @@ class Archiving(InMoments):
 
 
 class Spreading:
-    """Sees to the jobs for every host, once in `SPREAD` seconds."""
+    """Updates the jobs for every host, once in `SPREAD` seconds."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._every_host = EveryHost(store, settings)
@@ -87,7 +87,7 @@ class Spreading:
         self._complaint = ""
 
     def go_on(self) -> None:
-        """Do it, if it is time for that."""
+        """Update them, if it is time."""
         if (now := time.monotonic()) - self._done < SPREAD:
             return
         self._done, complaint = now, ""

@@ -1,9 +1,9 @@
 """Jobs that wait where no worker looks for them are moved to the queue of their function.
 
-Whoever set or dispatched them did not know the function yet, or knew it in another queue. A dispatcher looks for such
-jobs soon after a process has registered, and once a minute, if there are functions. Only those move whose queue no
-worker works that is alive, if one works their own queue. No other job costs anything but that its entry is looked at,
-if no worker works its queue.
+The process that set or dispatched them did not know the function yet, or knew it in another queue. A dispatcher looks
+for such jobs soon after a process has registered, and once a minute, if there are functions. A job moves only if no
+live worker works its queue, and one works the queue of its function. Only entries of queues without a worker are read:
+other jobs cost nothing.
 """
 
 import functools
@@ -22,7 +22,7 @@ from redbike.text.printable import name_number
 log = logging.getLogger("redbike.dispatcher")
 
 INTERVAL = 60.0  # seconds between two looks
-SHARE = 100  # times as long as a look took, at least
+SHARE = 100  # the pause before the next look is at least so many times as long as the last look
 
 
 class Moving(InMoments):
@@ -33,7 +33,7 @@ class Moving(InMoments):
         self._store = store
 
     def hear(self, store: Store, timers: Sequence[str]) -> None:
-        """Begin if a timer asks for that, and no other dispatcher has seen it; `store` has its clock."""
+        """Begin if `timers` has the one for this, and no other dispatcher has claimed it; `store` has its clock."""
         if TIMER in timers and store.misplaced.claim():
             self.begin(self._look())
 
@@ -58,7 +58,7 @@ class Moving(InMoments):
             yield
 
     def _empty(self, queue: str, naming: Naming, workers: Sequence[ProcessRecord]) -> Iterator[None]:
-        """Move those jobs out of a queue that have functions, and another queue, which is worked."""
+        """Move out of a queue the jobs whose functions have another queue that a worker works."""
         store, passed_over, total = self._store, 0, 0
         is_worked = functools.cache(lambda name: _is_worked(name, workers))
         while page := store.misplaced.read_entries(queue, passed_over):

@@ -33,8 +33,8 @@ Late = tuple[str, str]  # job id, due time as Redis spells it
 class Timekeeper:
     """Keeps the time of the dispatcher `owner`.
 
-    In Redis, that is the instant of all dispatchers, and one of its own. When a master was replaced, another dispatcher
-    may have kept the former current at the new one, while this one still worked at the old one.
+    Redis has two instants: one of all dispatchers, and one of this dispatcher. When a master was replaced, another
+    dispatcher may have advanced the first one at the new master, while this dispatcher still used the old master.
     """
 
     def __init__(self, store: Store, settings: Settings, timefile: Timefile | None, owner: str) -> None:
@@ -43,7 +43,7 @@ class Timekeeper:
         self._settings = settings
         self._timefile = timefile
         self._kept = 0.0  # when it was kept last, by the monotonic clock
-        self._known: float | None = None  # until when all is dispatched, which the server has known, too
+        self._known: float | None = None  # until when all is dispatched, as the server has known, too
         self._mine: float | None = None  # what it has kept last itself
         self._survey: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
@@ -61,7 +61,7 @@ class Timekeeper:
     def skip_missed(self, after: float | None = None, goes_on: Callable[[], bool] = lambda: True) -> None:
         """With ``catchup = none``, move jobs that came due while no dispatcher ran to their next occurrence.
 
-        It asks after each page of them whether it `goes_on`.
+        After each page of them, it stops unless it `goes_on`.
         """
         now, dispatched = self._store.timeline.read_dispatched()
         ended = after  # when the last dispatcher did, as far as it is known

@@ -24,14 +24,13 @@ log = logging.getLogger("redbike.dispatcher")
 
 Errand = Callable[[], None]
 
-CATCH_UP = 60.0  # seconds after which shards are compared: whoever told them may have died in between, or been cut off
+CATCH_UP = 60.0  # seconds after which shards are compared: a process may have died, or been cut off, between two
 
 
 class BetweenShards:
-    """Divides limits of queues, and tells shards that were away what they have missed; one after the other.
+    """Divides limits of queues, and copies to shards that were away what they have missed; one task after the other.
 
-    It has a thread of its own: a shard that is away holds up no dispatcher. `fail` hears of an error that nobody
-    expects.
+    It has a thread of its own: a shard that is away holds up no dispatcher. `fail` is called with an unexpected error.
     """
 
     def __init__(self, store: Store, fail: Callable[[BaseException], None]) -> None:
@@ -44,11 +43,11 @@ class BetweenShards:
         self._asked.put(partial(divide_anew, self._shards, name))
 
     def catch_up(self) -> None:
-        """Have all shards told soon what they have missed."""
+        """Copy to all shards soon what they have missed."""
         self._asked.put(self._catch_up)
 
     def hear_of_loss(self, prefix: str) -> None:
-        """Have the number of shards noted again soon, as that shard has lost data; and have it told what it misses."""
+        """Note the number of shards again soon, and copy to the shard `prefix`, which has lost data, what it lacks."""
         self._asked.put(partial(self._agreement.note, is_gone=True))
         self._asked.put(partial(self._catch_up, [prefix]))
 
@@ -79,7 +78,7 @@ class BetweenShards:
             self._fail(error)
 
     def _get(self, until: float) -> Errand | None:
-        """Return what it is asked next, or at that instant of the monotonic clock nothing to do."""
+        """Return the next errand; if there is none until that instant (monotonic), one that does nothing."""
         try:
             return self._asked.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
@@ -95,12 +94,12 @@ def _do(errand: Errand) -> None:
     try:
         errand()
     except RedbikeError as error:
-        # A timer has limits divided again, and a shard that is back is told again.
+        # A timer starts the division again, and a shard that is back gets what it lacks.
         log.warning("cannot notify other shards: %s", error)
 
 
 class _Part(Timefile):
-    """The timefile, as the dispatcher of one shard has it: it holds the first instant of those of all shards."""
+    """The timefile for the dispatcher of one shard. It holds the earliest of the instants of all shards."""
 
     def __init__(self, file: Timefile, instants: list[float], number: int, writing: threading.Lock) -> None:
         self._file, self._instants, self._number, self._writing = file, instants, number, writing
@@ -110,7 +109,7 @@ class _Part(Timefile):
         return self._file.read(now)
 
     def write(self, until: float) -> bool:
-        """Write the first instant, once each shard has one."""
+        """Write the earliest instant, once each shard has one."""
         self._instants[self._number] = until
         with self._writing:
             first = min(self._instants)
@@ -118,7 +117,7 @@ class _Part(Timefile):
 
 
 def share_timefile(path: str | None, number: int) -> Sequence[Timefile | None]:
-    """Return the timefile for each of several shards; None for the one that is given by the settings."""
+    """Return the timefile for each of several shards; None: the dispatcher uses that of its settings, if any."""
     if path is None or number == 1:
         return [None] * number
     file, instants, writing = Timefile(path), [-math.inf] * number, threading.Lock()
@@ -207,11 +206,11 @@ class Dispatchers:
         return moved
 
     def close(self) -> None:
-        """Give back the connections, and end the threads."""
+        """Release the connections, and end the threads."""
         for each in self._all:
             each.close()
 
     def rest(self) -> None:
-        """Give back the connections until the next pass."""
+        """Release the connections until the next pass."""
         for each in self._all:
             each.rest()

@@ -21,12 +21,12 @@ from redbike.text.printable import name_number
 
 log = logging.getLogger("redbike.dispatcher")
 
-EXPIRY = "expires:"  # what the timer of a job begins with that may expire
-SKIPPED = ("timeline", "held", "stopped")  # where a job may be then
+EXPIRY = "expires:"  # how the timer of a job that may expire begins
+SKIPPED = ("timeline", "held", "stopped")  # where a job may be after the skip
 
 
 def run_timers(store: Store, settings: Settings, timers: Sequence[str], divide: Callable[[str], None]) -> bool:
-    """Resume the jobs, skip what has expired, and open the queues, whose timers have come; begin blackouts.
+    """Handle timers that have come: begin blackouts, resume jobs, skip what has expired, and open queues.
 
     `divide` divides the limits of a queue among shards. Return whether there was a blackout among the timers.
     """
@@ -71,10 +71,10 @@ def decide_expired(job: Expiring, settings: Settings) -> Expiration:
     schedule = read_schedule(job.jobid, job.found.get("schedule"), job.options)
     if waiting is None or schedule is None:
         return Expiration(job, never=True)
-    # What came due since the job was paused is for whoever resumes it.
+    # What came due since the pause is decided when the job is resumed.
     until = min(job.now, pause.since) if pause else job.now
     run = _make_run(job, waiting, until)
-    # The order of somebody counts from its own time, which the timer has.
+    # A run that somebody has asked for expires by the time of that request, which the timer has.
     expiry = find_expiry(replace(run, after=None), schedule, settings)
     if expiry is None:
         return Expiration(job, never=True)

@@ -1,8 +1,8 @@
-"""In which queues jobs are placed, and those for which nobody can name one.
+"""Name the queues of due jobs, and remember the jobs for which none can be named.
 
 The worker class is the user's own: it may raise anything, and a prefix whose queues only a class can name may have a
-dispatcher without that class. Such a job stays on the timeline and is tried again: perhaps another dispatcher can. The
-entry of this dispatcher names it, for ``health`` and ``why``: without a queue, no queue would tell that it waits.
+dispatcher without that class. Such a job stays on the timeline and is tried again: perhaps another dispatcher can
+name its queue. The entry of this dispatcher lists it, for ``health`` and ``why``: no queue shows that it waits.
 """
 
 import logging
@@ -20,7 +20,7 @@ from redbike.text.printable import describe, name_number
 
 log = logging.getLogger("redbike.dispatcher")
 
-FORGOTTEN = 15.0  # seconds after which a job that was not tried again is forgotten: that is due every two
+FORGOTTEN = 15.0  # seconds after which a job that was not tried again is forgotten: a try comes every two
 TOLD_AGAIN = 60.0  # seconds between lines of the log about the same jobs
 MOST, TOLD = 10_000, 20  # jobs that are remembered, and that the entry names
 MAX_REASON = 300  # characters of a reason in the entry
@@ -65,7 +65,7 @@ class Placing:
         return found
 
     def tell(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Return what the entry of the dispatcher says of them, see `redbike.store.processes.ProcessRecord`."""
+        """Return the jobs without a queue for its entry, see `redbike.store.processes.ProcessRecord`."""
         since = time.monotonic() - FORGOTTEN
         while self._unplaced and next(iter(self._unplaced.values())).at < since:
             self._unplaced.popitem(last=False)
