@@ -78,10 +78,7 @@ def repair_unknown(store: Store) -> Iterator[tuple[str, bool]]:
     found = list(list_unknown(store))
     for each in found:
         store.find_shard(each.parent).links.subscribe(store.number_shard(each.jobid), [each.parent])
-    left = set(list_unknown(store)) if found else set()
-    for each in found:
-        done = "not repaired: it still does not" if each in left else "repaired: it does now"
-        yield f"{each.describe()} -- {done}", each not in left
+    yield from _look_again(found, list_unknown(store) if found else ())
 
 
 class Uncounted(NamedTuple):
@@ -129,9 +126,19 @@ def _is_uncounted(shards: Sequence[Store], name: str, home: int, other: int) -> 
 
 
 def repair_uncounted(store: Store) -> Iterator[tuple[str, bool]]:
-    """Let the shards of groups know which others have jobs of them; yield a line for each, and True."""
-    for each in list(list_uncounted(store)):
+    """Let shards of groups know which others have jobs of them; yield a line for each, and whether it is repaired."""
+    found = list(list_uncounted(store))
+    for each in found:
         home = store.number_shard(MARK + each.name)
         store.shards[each.shard].groups.tell(each.name, home)
         deliver(store.shards, each.shard, home)
-        yield f"{each.describe()} -- repaired: it does now", True
+    yield from _look_again(found, list_uncounted(store) if found else ())
+
+
+def _look_again(
+    found: Iterable[Unknown | Uncounted], left: Iterable[Unknown | Uncounted]
+) -> Iterator[tuple[str, bool]]:
+    still = set(left)
+    for each in found:
+        done = "not repaired: it still does not" if each in still else "repaired: it does now"
+        yield f"{each.describe()} -- {done}", each not in still
