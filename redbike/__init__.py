@@ -17,23 +17,23 @@ A job is an id and a schedule. A dispatcher moves jobs that are due into queues,
 
 ``redbike up module:jobs`` runs a dispatcher and a worker for such a module, and sets the jobs that have a schedule.
 
-**Calls.** `Redbike` sets jobs, steers them, tells what they do, and runs dispatchers and workers. `AsyncRedbike` has
-the same calls, to be awaited. `escape` makes the pattern that matches one job id.
+**Calls.** `Redbike` sets and controls jobs, shows what they do, and runs dispatchers and workers. `AsyncRedbike` has
+the same calls, to be awaited. `escape` returns a pattern that matches one job id and no other.
 
 **Work.** `Jobs` is a worker made of functions. `RoundRobin` and `Priority` are bases of worker classes; `WorkerClass`
-is what any such class must have. During a run, `current_run` returns the `Run`. Work raises `Again` to be run again,
-`StopWork` to stop the job, `UnsetJob` to remove it.
+is the protocol of every worker class. During a run, `current_run` returns the `Run`. Work raises `Again` to be run
+again, `StopWork` to stop the job, `UnsetJob` to remove it.
 
-**Answers.** ``tell`` returns `JobDetails`, and lists have a `Job`, `PastRun`, `Queue`, `Process` or `LogEntry` for
-each. Times are epoch seconds, durations seconds.
+**Answers.** ``tell`` returns `JobDetails`. Calls that list something return a `Job`, `PastRun`, `Queue`, `Process` or
+`LogEntry` for each entry. Times are epoch seconds, durations seconds.
 
-**Arguments.** For annotations, `ScheduleLike` is what is taken as a schedule, `InstantLike` as an instant, `ZoneLike`
-as a zone; `JobOptions` are the options of a job, and `Settings` those of a process.
+**Arguments.** For annotations: `ScheduleLike`, `InstantLike` and `ZoneLike` are what calls accept as a schedule, an
+instant and a zone. `JobOptions` are the options of a job, `Settings` the settings of a process.
 
-**Errors.** All are a `RedbikeError`, but for a ``TypeError`` where a program is wrong, and what work itself raises.
+**Errors.** All are a `RedbikeError`, except a ``TypeError`` for a mistake in a program, and errors of work itself.
 
-The other names are types of what these take and return. The page "Versions" of the documentation lists all, and says
-what stays in later versions.
+The other names are the types of arguments and results. The page "Versions" of the documentation lists all names, and
+says which of them stay in later versions.
 """
 
 from importlib import import_module
@@ -193,7 +193,7 @@ __all__ = [
     "log",
 ]
 
-# The facade loads redis-py, which takes longer than all else. So these are imported when they are first asked for.
+# The facade imports redis-py, which takes longer than all else. So each of these names is imported at its first use.
 _PLACES = {
     name: f"redbike.{module}"
     for module, names in {
@@ -240,7 +240,7 @@ _PLACES = {
     for name in names.split()
 }
 
-if not TYPE_CHECKING:  # a type checker would take any name for one that is there
+if not TYPE_CHECKING:  # with it, a type checker would accept any name
 
     def __getattr__(name: str) -> object:
         if name not in _PLACES:

@@ -1,7 +1,7 @@
 """``python -m redbike`` is the command ``redbike``.
 
-`up` and `work` run this file by its path: so their children have the package of their parent, and nothing in the
-current folder that is named like a module of ours or of Python's comes in between.
+`up` and `work` run this file by its path. So their children import the package of their parent, and a file in the
+current folder with the name of a module of ours or of Python's is never imported instead.
 """
 
 import importlib.util

@@ -1,10 +1,10 @@
-"""Everything that Redbike raises on purpose, as one tree; every message quotes the text that offends."""
+"""The errors of Redbike, in one tree, whose messages quote the invalid text; and the exceptions that work raises."""
 
 from datetime import timedelta
 
 
 class RedbikeError(Exception):
-    """The root: whatever Redbike itself refuses or cannot do."""
+    """The base of all errors of Redbike: it refuses a call, or cannot do it."""
 
 
 class BadSchedule(RedbikeError, ValueError):
@@ -24,7 +24,7 @@ class BadConfig(RedbikeError, ValueError):
 
 
 class ServerError(RedbikeError):
-    """The Redis server cannot be used: absent, too old, or refusing."""
+    """The Redis server cannot be used: it is missing, is too old, or refuses requests."""
 
 
 class Unreachable(ServerError):
@@ -32,7 +32,7 @@ class Unreachable(ServerError):
 
 
 class LoginRefused(Unreachable):
-    """The Redis server does not accept the user or the password any more, which it has accepted before."""
+    """The Redis server now refuses a user or a password that it accepted before."""
 
 
 class NoSuchJob(RedbikeError, LookupError):
@@ -40,21 +40,21 @@ class NoSuchJob(RedbikeError, LookupError):
 
 
 class NoResult(RedbikeError, LookupError):
-    """No run of the job that is kept has a result, see ``keep-result``."""
+    """No kept run of the job has a result. The option ``keep-result`` keeps results."""
 
 
 class LostRun(RedbikeError):
-    """The run is no longer that of its worker: it was lost, or has ended. What the run does changes nothing."""
+    """The run no longer belongs to its worker: it was lost, or has ended. A call for it changes nothing."""
 
 
 class TooManyRuns(RedbikeError):
-    """More runs were due in a test than it allows: perhaps a job runs again and again."""
+    """More runs were due in a test than the test allows: perhaps a job runs again and again."""
 
 
 class StopWork(Exception):
     """Raised by a worker's ``work``: the job's schedule becomes ``STOP``.
 
-    So a file or a function that has another one for the job starts it again: by ``load``, ``sync`` or ``redbike up``.
+    A file or a function that has another schedule starts the job again, by ``load``, ``sync`` or ``redbike up``.
     """
 
 
@@ -63,16 +63,16 @@ class UnsetJob(Exception):
 
 
 class Again(Exception):
-    """Raised by a worker's ``work``: this occurrence once more, `after` so long. It has not failed.
+    """Raised by a worker's ``work``: this occurrence runs again after the time `after`. The run has not failed.
 
     `after` is seconds, a duration such as ``"5m"``, or a timedelta.
-    `reason` says why. It is kept as the ``error`` of this try, in one line. A subclass may have one of its own.
+    `reason` says why. It is kept as the ``error`` of this try, in one line. A subclass may define its own `reason`.
     """
 
     reason = ""
 
     def __init__(self, after: float | str | timedelta = 0.0, reason: str = "") -> None:
-        # Both stand in `args`, so that it can be pickled.
+        # With both in `args`, the exception can be pickled.
         super().__init__(*((after, reason) if reason else (after,)))
         self.after = after
         if reason:
@@ -83,7 +83,7 @@ class Again(Exception):
 
 
 class Overrun(Exception):
-    """Raised by a worker's ``work`` that gave up because its time was over: the run ends by ``on-timeout``.
+    """Raised by a worker's ``work`` that stops because its time is over: ``on-timeout`` decides what follows.
 
     `output` is kept with the failure.
     """
@@ -96,11 +96,11 @@ class Overrun(Exception):
 
 
 class OtherProtocol(ServerError):
-    """Processes of another version work under the prefix, or have done so: this one would damage their jobs."""
+    """Another version works or has worked under the prefix: this version would damage its jobs."""
 
 
 class CommandFailed(RedbikeError):
-    """A command that could not be started, or failed: its `output` says why, a traceback of ours would not."""
+    """A command failed, or could not be started. Its `output` says why, so no traceback of ours is shown."""
 
     def __init__(self, message: str, output: str = "") -> None:
         super().__init__(message)
@@ -108,6 +108,6 @@ class CommandFailed(RedbikeError):
 
 
 def quoted(text: str) -> str:
-    """The text in quotes, as messages have it; of a long one, its beginning."""
+    """Return `text` in quotes for a message; of a long text, only the beginning."""
     shown = repr(text)
     return shown if len(shown) <= 82 else f"{shown[:80]}…{shown[0]}"

@@ -1,14 +1,14 @@
-"""The names of groups of jobs, and what stands for a group among job ids."""
+"""The names of groups of jobs, and the mark of a group among job ids."""
 
 from redbike.text.parsing import DEFAULT
 from redbike.text.printable import CONTROL
 
-MARK = "\x1d"  # a group is its name behind this, among the parents and followers of jobs: no job id has it
+MARK = "\x1d"  # before the name of a group among the parents and followers of jobs; no job id contains it
 MOST_BYTES = 200
 
 
 def find_problem(name: object) -> str:
-    """Return why this is no name of a group; "" if it is one."""
+    """Return why `name` cannot be the name of a group; "" if it can."""
     if not isinstance(name, str):
         return "the name of a group is a text"
     try:
@@ -37,5 +37,5 @@ def name_parent(parent: str) -> str:
 
 
 def is_jobid(text: str) -> bool:
-    """Tell whether this is the id of a job, and no mark of anything else."""
+    """Tell whether a text is the id of a job. A mark of anything else begins with a control character."""
     return text >= " "

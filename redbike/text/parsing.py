@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, TypeGuard
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-DEFAULT = "default"  # as the text of an option: the job has it no more
+DEFAULT = "default"  # as the text of an option: removes the option from the job
 
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,6})?", re.ASCII)
 _DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d{{1,6}})?){unit})?" for unit in "dhms"), re.ASCII | re.IGNORECASE)
@@ -38,7 +38,7 @@ def load_zone(name: str) -> ZoneInfo | None:
 
 
 def load_json(text: str, otherwise: Any = None) -> Any:
-    """Return what JSON says; `otherwise` for a text that is none."""
+    """Return the value of a JSON text; `otherwise` for a text that is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -46,28 +46,28 @@ def load_json(text: str, otherwise: Any = None) -> Any:
 
 
 def load_object(text: str) -> dict[str, Any] | None:
-    """Return a JSON object; None for a text that is none."""
+    """Return the object of a JSON text; None for any other text."""
     found = load_json(text)
     return found if isinstance(found, dict) else None
 
 
 def parse_whole(text: str, most: int) -> int | None:
-    """Return the whole number of a text of digits; None for another text, and for more than `most`."""
+    """Return the number that a text of digits means; None for another text, and for a number above `most`."""
     digits = text.lstrip("0") or text[:1]
     is_one = text.isascii() and text.isdecimal() and len(digits) <= len(str(most))
     return int(digits) if is_one and int(digits) <= most else None
 
 
 def refuse_constant(name: str) -> None:
-    """Raise `ValueError` for what Python takes as JSON, but JSON does not have, such as ``NaN``."""
+    """Raise `ValueError` for a constant that Python accepts in JSON against the standard, such as ``NaN``."""
     raise ValueError(f"{name} is not a JSON number")
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Tell whether a value is a number; a bool is none here."""
+    """Tell whether a value is a number; a bool does not count as one."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:
-    """Tell whether a value is a whole number; a bool is none here."""
+    """Tell whether a value is a whole number; a bool does not count as one."""
     return isinstance(value, int) and not isinstance(value, bool)

@@ -6,7 +6,7 @@ MAX_SOCKET = 100  # bytes of the path of a socket, about: the system refuses lon
 
 
 def make_absolute(path: str) -> str:
-    """Return a path that names the same file when a job has changed the current folder."""
+    """Return the absolute path, which names the same file after a job has changed the current folder."""
     try:
         return os.path.abspath(path)
     except OSError:
@@ -15,6 +15,6 @@ def make_absolute(path: str) -> str:
 
 
 def make_absolute_socket(path: str) -> str:
-    """Return the same for a socket, unless the system would refuse so long a path."""
+    """Return the absolute path of a socket; `path` unchanged if the absolute one is too long for the system."""
     found = make_absolute(path)
     return found if len(os.fsencode(found)) <= MAX_SOCKET else path

@@ -41,7 +41,7 @@ def format_traceback(error: BaseException) -> str:
 
 
 def clip(text: str) -> str:
-    """Return at most the first `MAX_MESSAGE` characters of `text`; half of a surrogate pair becomes an escape."""
+    """Return `text`, cut after `MAX_MESSAGE` characters; half of a surrogate pair becomes an escape."""
     if len(text) > MAX_MESSAGE:
         text = f"{text[:MAX_MESSAGE]}…" + "\n" * text.endswith("\n")
     return text.encode(errors="backslashreplace").decode()
@@ -57,7 +57,7 @@ def quote(value: object) -> str:
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Return the end of a message that asks whether the nearest of the words that are `known` is meant, or ""."""
+    """Return the end of a message that suggests the `known` word most similar to `word`; "" if none is similar."""
     similar = get_close_matches(word, known, 1)
     return f"; is {similar[0]!r} meant?" if similar else ""
 
@@ -68,7 +68,7 @@ def name_number(number: float, noun: str) -> str:
 
 
 def cut(names: Sequence[str], most: int) -> list[str]:
-    """Return the first `most` names; behind them, if there are more, how many."""
+    """Return the first `most` names; if there are more, a last entry says how many."""
     return [*names[:most], f"{len(names) - most:,} more"] if len(names) > most else [*names]
 
 
@@ -79,7 +79,7 @@ def name_some(names: Sequence[str], most: int) -> str:
 
 
 def format_size(size: float) -> str:
-    """Return bytes in MiB."""
+    """Return a number of bytes as a text in MiB."""
     return f"{size / 2**20:,.1f} MiB"
 
 
