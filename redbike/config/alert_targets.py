@@ -1,7 +1,7 @@
-"""The values of ``alert``: a command, or a URL that gets a POST. What of one may be shown.
+"""The values of ``alert``: a command, or a URL that gets a POST; and the part of each that may be shown.
 
-A command is a program and its words, as a shell would split them; no shell runs it. ``slack+https://`` is a URL that
-wants what Slack does: an object with a ``text``.
+A command is a program and its arguments, split as by a shell; no shell runs it. A URL that begins with
+``slack+https://`` gets what Slack expects: an object with a ``text``.
 """
 
 import re
@@ -17,7 +17,7 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class AlertTarget:
-    """Whom alerts are sent to: a command, or else a URL."""
+    """The target of alerts: a command, or else a URL."""
 
     argv: tuple[str, ...] = ()
     url: str = ""
@@ -25,12 +25,12 @@ class AlertTarget:
 
     @property
     def name(self) -> str:
-        """What of it is no secret, for messages: the program, or the host."""
+        """The part that is no secret, for messages: the program, or the host."""
         return repr(self.argv[0]) if self.argv else mask(self.url)
 
 
 def read_target(value: object) -> AlertTarget:
-    """Return what `value` means. Raise `BadConfig`, which quotes what is no secret of it."""
+    """Return the target that `value` names. Raise `BadConfig`, whose message shows no secret."""
     if not isinstance(value, str):
         raise BadConfig(f"bad alert {value!r:.80}: a command or a URL is needed")
     if not _URL.match(value):
@@ -57,7 +57,7 @@ def _split(command: str) -> tuple[str, ...]:
     try:
         argv = tuple(shlex.split(command))
     except ValueError as error:
-        # The words behind the program may be secrets.
+        # The arguments of the program may be secrets.
         raise BadConfig(f"bad alert {command.partition(' ')[0]!r:.80} …: {error}") from None
     if not argv or not argv[0] or "\0" in command:
         raise BadConfig(f"bad alert {command[:80]!r}: it names no program")

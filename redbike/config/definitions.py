@@ -1,8 +1,8 @@
 """Define every setting and every option of a job, each in one row.
 
-A setting is that of a process, and an option that of a job: it overrides the setting of the same name. The config file,
-the environment, the flags of ``redbike set``, and the columns of a CSV file follow from the rows. What is written out
-for type checkers and for readers is checked against them by a test: `redbike.Settings`, `redbike.KeywordSettings`,
+A setting belongs to a process. An option belongs to a job, and overrides the setting of the same name. The config file,
+the environment, the flags of ``redbike set``, and the columns of a CSV file follow from the rows. A test compares the
+rows with what is written out for type checkers and readers: `redbike.Settings`, `redbike.KeywordSettings`,
 `redbike.JobOptions`, the help, the documentation and ``redbike.conf.example``.
 """
 
@@ -26,8 +26,8 @@ OnTimeout = Literal["stop", "reschedule", "requeue"]  #: What follows a timeout.
 OnError = Literal["stop", "reschedule", "retry"]  #: What follows a failure.
 OnLost = Literal["requeue", "reschedule", "stop"]  #: What follows the loss of a worker.
 Catchup = Literal["last", "none", "all"]  #: Which missed occurrences run.
-Overlap = Literal["skip", "queue"]  #: What comes of an occurrence that is due during a run.
-LogLevel = Literal["debug", "info", "warning", "error", "critical"]  #: The least level that the log has.
+Overlap = Literal["skip", "queue"]  #: What happens to an occurrence that is due during a run.
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]  #: The lowest level to log.
 LogFormat = Literal["text", "json"]  #: How a line of the log is written.
 NoOrYes = Literal["no", "yes"]  #: A switch, as a text.
 Kind = Literal[
@@ -45,7 +45,7 @@ _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
 _SHARE = re.compile(r"\d{1,9}(\.\d{0,20})?|\.\d{1,20}", re.ASCII)
 _SIZE = re.compile(r"(\d{1,9})([km]?)", re.ASCII)
-# W3C Trace Context: the version, the trace, the span, and the flags. A trace or a span of zeros is none.
+# W3C Trace Context: the version, the trace, the span, and the flags. A trace or a span of zeros is invalid.
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -67,7 +67,7 @@ class Parameter:
 
     @property
     def key(self) -> str:
-        """The name as Python has it."""
+        """The name in Python: with ``_`` for ``-``."""
         return self.name.replace("-", "_")
 
     def read(self, value: Any) -> Value:
@@ -165,7 +165,7 @@ def fold(value: Any) -> Any:
 
 
 def read_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return the one of `choices`, which are in lower case, that `value` is in any case. Raise `BadConfig`."""
+    """Return `value` in lower case if it is one of `choices`, which are in lower case. Raise `BadConfig`."""
     word = fold(value)
     if not isinstance(word, str) or word not in choices:
         raise BadConfig(f"bad {name} {quote(value)}: {', '.join(choices)} are allowed")
@@ -249,7 +249,7 @@ def _parse_number(text: str, kind: type) -> float:
     return seconds
 
 
-# Of each kind but counts and durations, which may have words for 0 and for no end.
+# The function that reads each kind, but not texts, nor counts and durations, which may have words for 0 and no end.
 READERS: dict[Kind, Callable[[Parameter, Any], Value]] = {
     "choice": _read_word,
     "url": lambda row, value: check_ping_url(value),

@@ -1,4 +1,4 @@
-"""Read the settings. The order is: command line, environment, config file, default."""
+"""Read the settings: from the command line, else the environment, else the config file, else the default."""
 
 import configparser
 import difflib
@@ -14,20 +14,20 @@ from redbike.errors import BadConfig
 from redbike.text.printable import suggest
 
 DEFAULT_FILE = ".redbike.conf"
-VARIABLE = "REDBIKE_"  # what stands before the name of a setting in the environment
+VARIABLE = "REDBIKE_"  # before the name of a setting in the environment
 # Variables that may have secrets: no process of a job or of an alert gets them.
 SECRETS = (
     *("REDBIKE_URL", "REDIS_URL", "REDBIKE_DISPATCHER_PING_URL", "REDBIKE_WEB_TOKEN"),
     "REDBIKE_ALERT",
     *(f"{VARIABLE}{name.upper()}" for name, row in SETTINGS.items() if row.kind == "url"),
 )
-# What a command hears of its run: no file of commands and no crontab can set these, and nothing inherits them.
+# These describe a run to its command. No file of commands and no crontab can set them, and no command inherits them.
 OF_RUN = tuple(
     f"{VARIABLE}{name}"
     for name in ("JOBID", "QUEUE", "DUE", "ATTEMPT", "DEADLINE", "KEY", "DATA", "DATA_FILE", "BACKFILL")
 )
-OF_FAILURE = ("REDBIKE_OUTCOME", "REDBIKE_ERROR")  # what ``on-failure`` also hears
-# What people set in the environment: these, and the settings.
+OF_FAILURE = ("REDBIKE_OUTCOME", "REDBIKE_ERROR")  # only the command of ``on-failure`` gets these
+# The variables that people set: these, and one for each setting.
 SET_BY_PEOPLE = (
     *("REDBIKE_URL", "REDBIKE_SERVER", "REDBIKE_WEB_TOKEN", "REDBIKE_WATCHDOG_FILE", "REDBIKE_DISPATCHER_PING_URL"),
     *(f"{VARIABLE}{name.upper()}" for name in SETTINGS),
@@ -47,16 +47,16 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A config with defaults in place of what is bad, and all that is wrong with it."""
+    """A config with defaults in place of invalid values, and all its problems."""
 
     config: Config
     problems: tuple[str, ...]
     bad: frozenset[str]  # the names of the settings that are bad
-    servers: tuple[tuple[str, str | dict[str, str]], ...]  # who names a server, and which; the first one counts
+    servers: tuple[tuple[str, str | dict[str, str]], ...]  # each source, and the server that it names; the first counts
 
 
 def load(path: str | None, environ: Mapping[str, str], url: str | None = None, **overrides: Any) -> Config:
-    """Return the config: that of the file at `path`, overridden by `environ`, `url` and `overrides`.
+    """Return the config of the file at `path`, overridden by `environ`, `url` and `overrides`.
 
     If `path` is None, the file is ``.redbike.conf``, if there is one. `overrides` are settings by name, with None for
     those that are not given. Raise `BadConfig`.
@@ -74,7 +74,7 @@ def load(path: str | None, environ: Mapping[str, str], url: str | None = None, *
 
 
 def examine(path: str | None, environ: Mapping[str, str], url: str | None = None, **overrides: Any) -> Examined:
-    """Return what `load` would return, and everything that is wrong with it, where `load` raises the first."""
+    """Return the config with all its problems; `load` raises the first of them."""
     problems: list[str] = []
     good: dict[str, Any] = {}
     parser = _read_leniently(path, problems)
@@ -106,14 +106,14 @@ def find_prefix(environ: Mapping[str, str]) -> str:
 
 
 def find_unread(environ: Mapping[str, str]) -> list[str]:
-    """Return what the config file of this folder names otherwise than the environment and the defaults."""
+    """Return which of "server" and "prefix" the config file of this folder sets, unlike environment and defaults."""
     if not os.path.exists(DEFAULT_FILE):
         return []
     try:
         config = load(None, environ)
         folder = os.path.realpath(str(config.redis or "").removeprefix("embedded:") or ".redbike")
     except ValueError:
-        return []  # whoever reads it says what is wrong with it
+        return []  # a command that reads the file reports its error
     is_elsewhere = config.redis != find_server(environ) and folder != os.path.realpath(".redbike")
     return ["server"] * is_elsewhere + ["prefix"] * (config.settings.prefix != find_prefix(environ))
 
@@ -123,18 +123,18 @@ def _list_variables(environ: Mapping[str, str]) -> list[tuple[str, str | None]]:
 
 
 def _get_variables(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings that the environment names, such as ``REDBIKE_PREFIX``. An empty one is not given."""
+    """Return the settings in the environment, such as ``REDBIKE_PREFIX``. An empty variable counts as not given."""
     return {name: value for name in SETTINGS if (value := environ.get(f"{VARIABLE}{name.upper()}"))}
 
 
 def _read_leniently(path: str | None, problems: list[str]) -> configparser.ConfigParser:
-    """Return what can be read of a config file, and add what is wrong with it to `problems`."""
+    """Return what can be read of a config file, and add its errors to `problems`."""
     try:
         return _read_file(path)
     except BadConfig as error:
         problems.append(str(error))
     try:
-        # What is there twice is no reason to look no further.
+        # If a section or a key is there twice, the rest can still be read.
         return _read_file(path, strict=False)
     except BadConfig:
         return _make_parser(strict=True)
@@ -178,7 +178,7 @@ def _read_file(path: str | None, strict: bool = True) -> configparser.ConfigPars
 
 
 def _place_files(parser: configparser.ConfigParser, folder: str) -> None:
-    """Let relative names in a config file count from its folder: each process that reads it means the same file."""
+    """Make relative paths in a config file relative to its folder: so each process that reads it means the same."""
     for section, key, scheme in ((SETTINGS_SECTION, "timefile", ""), (REDIS_SECTION, "url", "embedded:")):
         value = parser.get(section, key, fallback="")
         if value.startswith(scheme) and (named := value.removeprefix(scheme)) and named[0] not in "'\"":
@@ -186,7 +186,7 @@ def _place_files(parser: configparser.ConfigParser, folder: str) -> None:
 
 
 def explain_ini(error: configparser.Error, shows: bool = False) -> str:
-    """Return which line of an INI file is bad, and why. A bad line is quoted if it `shows`: it may have a password."""
+    """Return which line of an INI file is bad, and why. `shows` quotes the line, which may contain a password."""
     if isinstance(error, configparser.DuplicateSectionError):
         return f"line {error.lineno}: the section {error.section!r:.80} is there already"
     if isinstance(error, configparser.DuplicateOptionError):
@@ -200,7 +200,7 @@ def explain_ini(error: configparser.Error, shows: bool = False) -> str:
 
 
 def _quote(line: str) -> str:
-    """Return a bad line in quotes; before Python 3.13 a `ParsingError` has it so already."""
+    """Return a bad line in quotes; before Python 3.13, the line in a `ParsingError` has them already."""
     is_quoted = line[:1] in ("'", '"') and line[-1] == line[0] and line.isprintable()
     return line if is_quoted else repr(line)
 
@@ -219,10 +219,10 @@ def _warn_of_sections(parser: configparser.ConfigParser) -> Iterator[str]:
 
 
 def _warn_of_variables(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each misspelt variable, without its value, which may be secret. An empty one is not given."""
+    """Yield a warning for each misspelt variable that is not empty, without its value, which may be secret."""
     known = {*SET_BY_PEOPLE, *OF_RUN, *OF_FAILURE}
     for name in sorted(environ.keys() - known):
-        # With a lower cutoff, variables of others would count as misspelt: Kubernetes sets some for each service.
+        # With a lower cutoff, foreign variables would count as misspelt: Kubernetes sets some for each service.
         if name.startswith(VARIABLE) and environ[name]:
             for similar in difflib.get_close_matches(name.upper(), SET_BY_PEOPLE, 1, cutoff=0.89):
                 begins_alike = name[len(VARIABLE)].upper() == similar[len(VARIABLE)]
@@ -239,9 +239,9 @@ def _list_unknown(parser: configparser.ConfigParser) -> Iterator[str]:
 
 
 def _find_quoted(parser: configparser.ConfigParser) -> dict[str, str]:
-    """Return a complaint about each setting with quotes around its value, by its name: they would be a part of that.
+    """Return a complaint by name for each setting with quotes around its value, which would be a part of the value.
 
-    A command that gets alerts is read as by a shell, so quotes have their meaning there.
+    The value of ``alert`` may have quotes, because a command is split there as by a shell.
     """
     return {
         name: f"bad {SETTINGS[name].name} in [{SETTINGS_SECTION}]: leave out the quotes around its value"
@@ -260,14 +260,14 @@ def _get_settings(parser: configparser.ConfigParser) -> dict[str, str]:
 def _list_servers(
     parser: configparser.ConfigParser, path: str | None, environ: Mapping[str, str], url: str | None
 ) -> list[tuple[str, str | dict[str, str]]]:
-    """Return who names a server, and which one; the first one counts."""
+    """Return each source that names a server, and that server; the first one counts."""
     place = f"[{REDIS_SECTION}] in {DEFAULT_FILE if path is None else path!r}"
     named = (("--url", url), *_list_variables(environ), (place, _get_server(parser)))
     return [(source, server) for source, server in named if server]
 
 
 def _check_url(url: str | None) -> Iterator[str]:
-    """Yield what is wrong with a URL on the command line that is "", as of an unset variable."""
+    """Yield a complaint about an empty URL on the command line, which an unset variable may cause."""
     if url == "":
         yield "bad --url '': the URL of a server is needed"
 

@@ -1,4 +1,4 @@
-"""What people say of a job: its tags, its owner, a note; and why it is paused. Nothing that runs depends on them.
+"""Labels that people give a job: tags, an owner, a note; and the reason of a pause. No run depends on them.
 
 A tag has letters, digits and a few signs, so that it needs no quotes in a shell, and no escapes in a CSV file.
 """
@@ -16,7 +16,7 @@ TAGS, OWNER, NOTE = "tags", "owner", "note"
 LABELS = (TAGS, OWNER, NOTE)
 LONGEST_TAG = 50  # characters
 MOST_TAGS = 20  # of a job, and in a filter
-MAX_REASON = 500  # characters of why something is paused, and in a file of who has paused it
+MAX_REASON = 500  # characters of the reason of a pause, and, in a file, of the name of the person who paused
 
 TagLike = str | Collection[str]
 """A tag, or several: a text with blanks or commas between them, or a list, a tuple or a set."""
@@ -29,8 +29,8 @@ _ALLOWED = "letters, digits and any of _.:/@+- are allowed, and the first one is
 def read_tags(name: str, value: Any) -> str:
     """Return tags as they are stored: in lower case, each once, sorted, with a blank between two; "" for none.
 
-    `value` is a text with blanks or commas between the tags, or an iterable of texts. Raise `BadConfig`, which names
-    them `name`.
+    `value` is a text with blanks or commas between the tags, or a list, a tuple or a set of such texts. Raise
+    `BadConfig`, whose message calls them `name`.
     """
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple | set | frozenset) or not all(isinstance(text, str) for text in texts):
@@ -53,7 +53,7 @@ def _read_tag(name: str, word: str) -> str:
 
 
 def read_filter(value: TagLike | None) -> frozenset[str]:
-    """Return the tags of which a job needs one, as `read_tags` has them; none for None. Raise `BadConfig`."""
+    """Return the tags of a filter, of which a job must have one; an empty set for None. Raise `BadConfig`."""
     if value is None:
         return frozenset()
     tags = frozenset(read_tags("tag", value).split())

@@ -11,7 +11,7 @@ from redbike.text.printable import quote
 
 MOST_AT_ONCE = 1_000_000
 MOST_RATE = 1_000_000
-NO_LIMIT = "none"  # takes a limit back
+NO_LIMIT = "none"  # removes a limit
 UNITS = {"s": 1, "m": 60, "h": 3600}  # seconds
 
 _RATE = re.compile(r"(\d{1,7})/([smh])", re.ASCII)
@@ -19,10 +19,10 @@ _RATE = re.compile(r"(\d{1,7})/([smh])", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a queue allows; None for no limit. Raise `BadConfig` for invalid values.
+    """The limits of a queue; None means no limit. Raise `BadConfig` for invalid values.
 
-    `at_once` is how many of its runs may be in flight. `rate` is how many jobs may be taken: ``"100/m"`` is a hundred a
-    minute, ``s`` is for a second, ``h`` for an hour. So many may be taken at once, and then one each 0.6 s.
+    `at_once` is how many runs may be in flight. `rate` is how many jobs may be taken in a time: ``"100/m"`` is 100 a
+    minute; ``s`` is a second, ``h`` an hour. At most 100 jobs are taken in one burst, and then one each 0.6 s.
     """
 
     at_once: int | None = None
@@ -34,7 +34,7 @@ class Limit:
 
 
 class Limits(TypedDict, total=False):
-    """The limits of a queue by name; None takes one back, and one that is missing stays as it is."""
+    """Changes of the limits of a queue, by name. None removes a limit; a limit that is missing stays as it is."""
 
     at_once: int | None
     rate: str | None
@@ -59,12 +59,12 @@ def parse_rate(text: Any) -> tuple[int, int] | None:
     return int(found[1]), UNITS[found[2]]
 
 
-# What reads each limit. A test holds that `Limit` and `Limits` have these.
+# The function that reads each limit. A test checks that `Limit` and `Limits` have the same names.
 LIMITS: dict[str, Callable[[Any], Any]] = {"at_once": check_at_once, "rate": parse_rate}
 
 
 def read_limit(name: str, text: str) -> Any:
-    """Return the limit of this name in `LIMITS` that a text says, None for `NO_LIMIT`. Raise `BadConfig`."""
+    """Return the value in `text` of the limit `name` of `LIMITS`; None for `NO_LIMIT`. Raise `BadConfig`."""
     if text.lower() == NO_LIMIT:
         return None
     if name == "rate":
@@ -76,6 +76,6 @@ def read_limit(name: str, text: str) -> Any:
 
 
 def format_rate(count: float, seconds: float) -> str:
-    """Return the text of a rate."""
+    """Return the text of a rate: ``100/m`` for 100 in 60 seconds."""
     unit = next((unit for unit, size in UNITS.items() if size == seconds), None)
     return f"{count:g}/{unit}" if unit else f"{count:g}/{seconds:g}s"

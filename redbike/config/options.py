@@ -16,10 +16,10 @@ from redbike.errors import BadConfig
 from redbike.text.parsing import DEFAULT, load_object, refuse_constant
 
 MAX_DATA = 64 * 1024  # bytes of UTF-8
-MAX_DEPTH = 500  # lists and objects in each other: a worker must be able to read them, too
+MAX_DEPTH = 500  # levels of lists and objects: a worker must be able to read them, too
 DATA = "data"
-BACKFILL = "backfill"  # among options that are stored: of which backfill a job is an occurrence
-ALL_OF = "all-of"  # among options that are stored: of which job for every host it is the one of its host
+BACKFILL = "backfill"  # among stored options: marks an occurrence of a backfill
+ALL_OF = "all-of"  # among stored options: marks a job for every host, and its job on one host
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 # `json.dumps` with arguments would make an encoder for each call.
@@ -28,15 +28,15 @@ _encode_data = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')  # in JSON
 
 
-Labels = dict[str, str | list[str]]  # what people say of a job: its tags, a list, its owner and its note
+Labels = dict[str, str | list[str]]  # of a job: its tags, as a list, its owner and its note
 SCHEDULE, PAUSED = "schedule", "paused"
-COLUMNS = ("jobid", SCHEDULE, *OPTIONS, DATA)  # what is set of a job
+COLUMNS = ("jobid", SCHEDULE, *OPTIONS, DATA)  # what can be set of a job
 BLACKOUT = "blackout"
-ALL_COLUMNS = (*COLUMNS, PAUSED, BLACKOUT)  # of a CSV file that has all of a job
+ALL_COLUMNS = (*COLUMNS, PAUSED, BLACKOUT)  # of a CSV file that says all of a job
 
 
 class JobOptions(TypedDict, total=False):
-    """What `Redbike.set` takes besides the schedule. Durations are seconds or texts; None is the default."""
+    """The options and the data that `Redbike.set` takes. Durations are seconds or texts; None is the default."""
 
     timeout: float | str | None
     on_timeout: OnTimeout | None
@@ -71,7 +71,7 @@ class JobOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class OptionChanges:
-    """What is to change of a job's options and data: None takes an option back, and "" the data."""
+    """Changes of a job's options and data. None removes an option, and "" the data."""
 
     options: Mapping[str, Value | None] = field(default_factory=dict)
     data: str | None = None  # JSON; None leaves it as it is
@@ -86,13 +86,13 @@ NO_CHANGES = OptionChanges()
 
 
 def read_changes(given: Mapping[str, Any]) -> OptionChanges:
-    """Return the changes that are `given` by names, with ``-`` or ``_``; data as a value. Raise `BadConfig`."""
+    """Return the changes `given` by name, with ``-`` or ``_``. Raise `BadConfig`; `TypeError` for an unknown name."""
     values = {name.replace("_", "-") if isinstance(name, str) else name: value for name, value in given.items()}
     for name in values:
         if name != DATA and name not in OPTIONS:
             raise TypeError(f"unexpected option {name!r}: {', '.join(COLUMNS[2:])} are known")
     data = format_data(values.pop(DATA)) if DATA in values else None
-    # Whoever sets a job whole gives None for most.
+    # A call that sets a whole job gives None for most options.
     read = {name: None if value is None else read_option(name, value) for name, value in values.items()}
     return OptionChanges(read, data)
 
@@ -102,7 +102,7 @@ def read_option(name: str, value: Any) -> Value | None:
     if value is None or fold(value) == DEFAULT:
         return None
     read = OPTIONS[name].read(value)
-    # Of words for people, nothing is the same as none. A blank may have hidden the word.
+    # An empty label is the same as no label. Blanks around the word for the default are gone only now.
     return None if read == "" or fold(read) == DEFAULT else read
 
 
@@ -113,7 +113,7 @@ def format_options(options: Mapping[str, Value]) -> str:
 
 @lru_cache(4096)
 def parse_options(stored: str) -> Mapping[str, Value]:
-    """Return options that are stored; none for "" and for a damaged record. What is invalid is left out."""
+    """Return stored options by name; none for "" and for a damaged record. Invalid options are left out."""
     found: dict[str, Value] = {}
     for name, value in (load_object(stored) or {}).items():
         try:
@@ -125,7 +125,7 @@ def parse_options(stored: str) -> Mapping[str, Value]:
 
 
 def show_options(stored: str) -> dict[str, Value]:
-    """Return options for whoever looks at them: without what is secret of a URL."""
+    """Return stored options as people may see them: without the secret part of a URL."""
     return {
         name: mask(str(value)) if OPTIONS[name].kind == "url" else value
         for name, value in parse_options(stored).items()
@@ -133,7 +133,7 @@ def show_options(stored: str) -> dict[str, Value]:
 
 
 def list_texts(stored: str) -> list[str]:
-    """Return the options that are stored as the texts of columns, "" for those that are not there."""
+    """Return stored options as texts, one for each option in the order of `OPTIONS`; "" for those that are missing."""
     found = parse_options(stored)
     return [_format_value(found[name]) if name in found else "" for name in OPTIONS]
 
@@ -148,19 +148,19 @@ def list_tags(stored: str) -> list[str]:
 
 
 def list_labels(stored: str) -> Labels:
-    """Return what people say of a job with these options, for JSON: those of `LABELS` that it has, tags as a list."""
+    """Return those of `LABELS` that a job with these options has, for JSON: tags as a list, others as texts."""
     found = parse_options(stored) if any(f'"{name}"' in stored for name in LABELS) else {}
     said = {name: str(found[name]) for name in LABELS if name in found}
     return {name: text.split() if name == TAGS else text for name, text in said.items()}
 
 
 def is_readable(stored: str) -> bool:
-    """Tell whether options are stored as they should be."""
+    """Tell whether stored options are a JSON object, or ""."""
     return not stored or load_object(stored) is not None
 
 
 def find_bad_options(stored: str) -> list[str]:
-    """Return what is wrong with options that are stored, a line for each: those do not count."""
+    """Return a line for each problem of stored options. Redbike ignores the options that it names."""
     found = load_object(stored) if stored else {}
     if found is None:
         return [f"its options cannot be read: {stored!r:.80}"]
@@ -174,14 +174,14 @@ def find_bad_options(stored: str) -> list[str]:
 
 
 def format_data(value: Any) -> str:
-    """Return data as they are stored; "" for None. Raise `BadConfig` for what is no JSON, or too much."""
+    """Return data as they are stored; "" for None. Raise `BadConfig` as `format_json` does."""
     return "" if value is None else format_json(value, "data", "they have", MAX_DATA)
 
 
 def format_json(value: Any, what: str, has: str, most: int) -> str:
-    """Return a value as JSON. Raise `BadConfig` for what is none, or has more than `most` bytes.
+    """Return a value as JSON. Raise `BadConfig` if JSON has no such value, or if it has more than `most` bytes.
 
-    `what` and `has` are for its message, such as ``data`` and ``they have``.
+    `what` and `has` are words for the message of the error, such as ``data`` and ``they have``.
     """
     try:
         text = _encode_data(value)
@@ -193,20 +193,20 @@ def format_json(value: Any, what: str, has: str, most: int) -> str:
         raise BadConfig(f"bad {what} {_quote(value)}: {subject} cannot be written as JSON: {error!s:.80}") from None
     if size > most:
         raise BadConfig(f"bad {what} {text[:40]!r}…: {has} {size} bytes, {most} are allowed")
-    # To measure takes long, and no text is deeper than the number of its brackets.
+    # Measuring takes long. No text is nested deeper than the number of its opening brackets.
     if text.count("[") + text.count("{") > MAX_DEPTH and _measure_depth(text) > MAX_DEPTH:
         raise BadConfig(f"bad {what} {text!r:.80}: {_TOO_DEEP}")
     return text
 
 
 def _measure_depth(text: str) -> int:
-    """Return how many lists and objects are in each other, at most, in a text of JSON."""
+    """Return how deep lists and objects are nested in a text of JSON."""
     steps = ((char in "[{") - (char in "]}") for char in _TEXT.sub("", text))
     return max(accumulate(steps), default=0)
 
 
 def _quote(value: Any) -> str:
-    """Return the beginning of what `repr` says, or the type of a value that is too large for it, or too deep."""
+    """Return the beginning of the `repr` of a value; the type of a value that is too large or too deep for `repr`."""
     try:
         return f"{value!r:.80}"
     except (ValueError, RecursionError):
@@ -224,9 +224,9 @@ def parse_data(text: str) -> Any:
 
 
 def find_backfill(stored: str) -> tuple[str, float]:
-    """Return the job of whose backfill a job with these stored options is an occurrence, and its due time.
+    """Return the backfilled job, and the due time, for which a job with these stored options runs.
 
-    "" and 0.0 for any other job. No user can set that: Redbike stores it with the occurrences that it makes.
+    "" and 0.0 for any other job. No user can set them: Redbike stores them with each occurrence of a backfill.
     """
     return _find_backfill(stored) if f'"{BACKFILL}"' in stored else ("", 0.0)
 
@@ -241,9 +241,9 @@ def _find_backfill(stored: str) -> tuple[str, float]:
 
 
 def find_all_of(stored: str) -> tuple[str, str]:
-    """Return of which job for every host a job with these stored options is the one of its host, and its revision.
+    """Return the base of a job on one host with these stored options, and the revision of the base that it has.
 
-    "" and "" for any other job. No user can set that.
+    "" and "" for any other job. No user can set them.
     """
     found = load_mark(stored)
     try:
@@ -253,5 +253,5 @@ def find_all_of(stored: str) -> tuple[str, str]:
 
 
 def load_mark(stored: str) -> Any:
-    """Return what Redbike has noted among stored options of a job for every host, or of its job on one; else None."""
+    """Return the mark among stored options of a job for every host, or of its job on one host; None for other jobs."""
     return (load_object(stored) or {}).get(ALL_OF) if f'"{ALL_OF}"' in stored else None

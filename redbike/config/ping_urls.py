@@ -1,6 +1,6 @@
-"""The URLs of ``ping-url``: what is allowed, where each of them leads, and what of one may be shown.
+"""The URLs of ``ping-url``: which are allowed, what is called for each run, and which part may be shown.
 
-Without ``{outcome}`` a URL is called as Healthchecks has it: itself after a success, and with ``/start`` and
+Without ``{outcome}`` a URL is called as Healthchecks expects: itself after a success, and with ``/start`` and
 ``/fail`` at the end of its path. With ``{outcome}`` it is called once after each run.
 """
 
@@ -12,7 +12,7 @@ from redbike.errors import BadConfig
 
 MAX_LENGTH = 2000  # characters
 
-Signal = Literal["start", "fail", ""]  # what Healthchecks is told; "" is a success
+Signal = Literal["start", "fail", ""]  # what Healthchecks gets; "" is a success
 
 _JOBID, _OUTCOME = "{jobid}", "{outcome}"
 _RULE = "http:// or https:// and a host are needed; {jobid} and {outcome} may follow"
@@ -29,7 +29,7 @@ def split_url(url: str) -> SplitResult | None:
 
 
 def check_ping_url(value: object) -> str:
-    """Return `value` if it is a URL that can be called. Raise `BadConfig`, which quotes what is no secret of it."""
+    """Return `value` if it is a URL that can be called. Raise `BadConfig`, whose message shows no secret."""
     if not isinstance(value, str):
         raise BadConfig(f"bad ping-url {value!r:.80}: {_RULE}")
     if len(value) > MAX_LENGTH:
@@ -45,7 +45,7 @@ def check_ping_url(value: object) -> str:
 
 
 def check_dispatcher_url(value: object) -> str:
-    """Return `value` if a dispatcher can call it, which has neither job nor outcome. Raise `BadConfig`."""
+    """Return `value` if a dispatcher can call it: it has no place for a job or an outcome. Raise `BadConfig`."""
     url = check_ping_url(value)
     if "{" in url:
         raise BadConfig(
@@ -55,7 +55,7 @@ def check_dispatcher_url(value: object) -> str:
 
 
 def mask(url: str) -> str:
-    """Return the part of a URL that is no secret: whoever knows all of it can ping, too."""
+    """Return the part of a URL that is no secret. A person who knows the whole URL can ping, too."""
     scheme = re.match(r"(?:[a-z][a-z0-9+.-]{0,15}://)?", url, re.IGNORECASE)
     assert scheme
     place, *others = re.split(r"[/?#]", url[scheme.end() :], maxsplit=1)
@@ -63,7 +63,7 @@ def mask(url: str) -> str:
 
 
 def wants_outcome(url: str) -> bool:
-    """Tell whether the URL is called once after each run, and told how that ended."""
+    """Tell whether the URL has a place for the outcome: then it is called once after each run."""
     return _OUTCOME in url
 
 
@@ -73,7 +73,7 @@ def fill(url: str, jobid: str, outcome: str) -> str:
 
 
 def add_signal(url: str, signal: Signal) -> str:
-    """Return the URL that tells `signal` to Healthchecks."""
+    """Return the URL that sends `signal` to Healthchecks."""
     if not signal:
         return url
     parts = urlsplit(url)

@@ -45,10 +45,10 @@ class Settings:
     catchup: Catchup = "last"  #: which missed occurrences run: last, none, all
     catchup_limit: int = 100  #: the most missed occurrences that `all` runs
     on_error: OnError | None = None  #: None: the worker class decides, the default is stop
-    retries: int | None = None  #: before `on_error` decides; None: 3 if that is retry, and else 0
+    retries: int | None = None  #: before `on_error` decides; None: 3 if `on_error` is retry, else 0
     backoff: float = 1.0  #: seconds before the first retry; each further pause is twice as long
     max_backoff: float = 3600.0  #: seconds: the longest pause between two tries
-    jitter: float = 0.0  #: the share of each pause, from 0 to 1, by which it is shortened at random at most
+    jitter: float = 0.0  #: the largest share of each pause, from 0 to 1, by which it is shortened at random
     on_timeout: OnTimeout | None = None  #: None: the worker class decides, the default is stop
     on_lost: OnLost = "requeue"  #: requeue, reschedule, stop
     max_losses: int = 3  #: losses in a row after which a job has failed for good: it may kill its workers
@@ -61,9 +61,9 @@ class Settings:
     keep_result: bool | NoOrYes = "no"  #: whether what ``work`` returns is kept with the run: no, yes; or a bool
     output: int | str = 0  #: bytes of the end of its output that are kept with each run of a command; or 16k, off
     ping_url: str | None = None  #: a URL that is called after each run, see `redbike.config.ping_urls`
-    alert: str | None = None  #: a command, or a URL, that is told what is wrong
+    alert: str | None = None  #: a command or a URL that gets alerts
     alert_every: float = 3600.0  #: seconds for which the same alert of a job is not repeated
-    stop_within: float = 0.0  #: seconds that ``redbike work`` waits for runs when it stops; 0: to their deadlines
+    stop_within: float = 0.0  #: seconds that ``redbike work`` waits for runs when it stops; 0: until their deadlines
     failures_limit: int = 1000  #: the most failures that are kept
     log_level: LogLevel = "info"
     log_format: LogFormat = "text"  #: text, json
@@ -107,7 +107,7 @@ class KeywordSettings(TypedDict, total=False):
     log_format: LogFormat
 
 
-# Of all processes of a prefix, as each of them may be the one that places a job, or that keeps what was.
+# All processes of a prefix should have the same: any of them may place a job, or keep runs and failures.
 SHARED = (
     "catchup",
     "catchup_limit",
@@ -124,7 +124,7 @@ SHARED = (
 
 
 def override(settings: Settings, options: str) -> Settings:
-    """Return the settings of a job that has `options`, as they are stored; "" for none."""
+    """Return the settings of a job with the stored `options`, "" for none: the options override `settings`."""
     return _override(settings, options) if options else settings
 
 
@@ -133,22 +133,22 @@ def _override(settings: Settings, options: str) -> Settings:
     found = {name.replace("-", "_"): value for name, value in parse_options(options).items()}
     own: dict[str, Any] = {name: value for name, value in found.items() if name in SETTINGS}
     if own.get("on_error") in ("stop", "reschedule"):
-        # Whoever says so of a job does not mean the retries of all others.
+        # A job with such a policy of its own does not inherit the retries of the settings.
         own.setdefault("retries", 0)
     return _replace(settings, frozenset(own.items())) if own else settings
 
 
 @lru_cache(1024)
 def _replace(settings: Settings, own: frozenset[tuple[str, Any]]) -> Settings:
-    # Settings check all of their values. Each job may have a traceparent of its own, and the same settings.
+    # `Settings` checks all its values, which takes time. Jobs that differ in their traceparent share these settings.
     return dataclasses.replace(settings, **dict(own))
 
 
 def describe_shared(settings: Settings) -> dict[str, str]:
-    """Return the settings that all processes of a prefix should share, where they are not the defaults.
+    """Return those of `SHARED` that are not the defaults, as texts: all processes of a prefix should have the same.
 
-    Dispatchers, workers and commands place jobs by them. So with different ones the place of a job would depend on
-    who places it; and how many runs and failures are kept, on where they end.
+    Dispatchers, workers and commands place jobs by them. With different settings, the place of a job would depend on
+    the process that places it, and the number of kept runs and failures on the process that ends them.
     """
     shown = {name: str(getattr(settings, name)) for name in SHARED}
     return {name.replace("_", "-"): value for name, value in shown.items() if value != get_default(name)}
@@ -160,7 +160,7 @@ def get_default(name: str) -> str:
 
 
 def check_setting(name: str, value: Any) -> Any:
-    """Return the value of a setting as `Settings` has it. Raise `BadConfig`."""
+    """Return the value of a setting in the type that `Settings` has. Raise `BadConfig`."""
     row = SETTINGS[name]
     if row.default is None and value in (None, ""):
         return None
@@ -213,7 +213,7 @@ def check_zone(value: Any) -> str:
 
 
 def read_count(name: str, text: str, most: int) -> int:
-    """Return the number of `text`, which is that of `name`, from 1 to `most`. Raise `BadConfig`."""
+    """Return the whole number in `text`, from 1 to `most`. Raise `BadConfig`, whose message names `name`."""
     if not (count := parse_whole(text, most)):
         raise BadConfig(f"bad {name} {text!r:.40}: 1 to {most} are allowed")
     return count
