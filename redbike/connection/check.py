@@ -44,13 +44,13 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
         return []
     except (ConnectionError, TimeoutError, OSError) as error:
         message = describe_outage(error)
-        # To wait helps against neither a wrong name nor a wrong certificate.
+        # Waiting does not help against a wrong name or a wrong certificate.
         kind = ServerError if _is_wrong_address(error) else Unreachable
         raise kind(
             f"cannot reach Redis at {describe_address(client)}: {message}{_hint_at_tls(client, message)}"
         ) from None
     except RedisError as error:
-        # It helps to wait for a long script, or for the master of a replica.
+        # Waiting helps if a long script runs, or if a replica has lost its master.
         kind = type(make_refusal(error))
         raise kind(f"Redis at {describe_address(client)} refuses: {error}") from None
     refusal = next((reply for reply in replies if isinstance(reply, Exception)), None)
@@ -70,11 +70,11 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
 
 
 def check_any(clients: "Sequence[redis.Redis]", needs_durability: bool = True) -> list[str]:
-    """`check_server` for each server that these reach and that answers.
+    """Return the warnings of `check_server` about the servers of `clients`, of which at least one must answer.
 
-    Others may be away, refuse the login, or have an invalid certificate. A warning that is not about all of them names
-    the servers. If none answers, raise what the last one does; but where it helps to wait for one, what that one does.
-    The first ones that answer have to be usable; whoever needs another one finds out whether it is.
+    A server may be away, refuse the login, or have an invalid certificate. If none answers, raise the last
+    `Unreachable`, because waiting may help, or else the last `ServerError`. Any other error is raised at once, unless
+    another server has answered before. A warning names its servers, unless it is about all that have answered.
     """
     if len(clients) == 1:
         return check_server(clients[0], needs_durability)
@@ -91,7 +91,7 @@ def check_any(clients: "Sequence[redis.Redis]", needs_durability: bool = True) -
             silent = error
         except ServerError as error:
             refusal = error
-            # Where nobody knows the address, all nodes have refused the login.
+            # If the address is unknown, all nodes have refused the login.
             if not answered and not (address and _is_of_this_master(error)):
                 raise
         else:
@@ -112,7 +112,7 @@ def _find_server(client: "redis.Redis") -> Address | None:
 
 
 def _is_of_this_master(error: ServerError) -> bool:
-    """Tell whether it is the users, the certificate or the name of one master that are wrong: others may be well."""
+    """Tell whether an error may be that of one master only: its users, its certificate or its name are wrong."""
     return isinstance(error.__context__, redis.AuthenticationError) or _is_wrong_address(error.__context__)
 
 
@@ -176,7 +176,7 @@ def _check_version(info: Mapping[str, Any]) -> None:
     name = "valkey" if "valkey_version" in info else "redis"
     version = str(info[f"{name}_version"])
     numbers = re.match(r"v?(\d+)(?:\.(\d+))?", version, re.ASCII)
-    # One without numbers, such as "unstable", may be any.
+    # A version without numbers, such as "unstable", may be any version.
     if numbers and (int(numbers[1]), int(numbers[2] or 0)) < OLDEST[name]:
         oldest = ".".join(map(str, OLDEST[name]))
         raise ServerError(f"the server is {name} {version}: Redbike needs {name} {oldest} or later")

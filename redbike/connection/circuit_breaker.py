@@ -1,7 +1,7 @@
 """A circuit breaker: a request to a server that has not answered in time fails at once, until it answers again.
 
-It is for programs that use several masters. One that is suspended, or cut off, keeps connections open, and so each
-request to it takes the whole timeout, while the others have work to do.
+This is for programs that use several masters. A master that is suspended or cut off keeps its connections open. So each
+request to it would take the whole timeout, while the other masters have work to do.
 """
 
 import os
@@ -14,9 +14,9 @@ AGAIN = 0.5  # seconds after which a silent server is asked again
 
 
 class CircuitBreaker:
-    """Knows which servers are silent. A thread asks each of them until it `answers`.
+    """Knows which servers are silent. For each of them, a thread asks again until the server `answers`.
 
-    Threads share it without a lock, which a fork might find taken for good. A forked process begins anew.
+    Threads share it without a lock, because a fork might find a lock held for good. A forked process begins anew.
     """
 
     def __init__(self, answers: Callable[[Address], bool]) -> None:
@@ -33,7 +33,7 @@ class CircuitBreaker:
             self._silent[address] = os.getpid()
             try:
                 threading.Thread(target=self._ask, args=(address,), name="redbike-breaker", daemon=True).start()
-            except RuntimeError:  # there is no room for a thread that would ask it again
+            except RuntimeError:  # no thread can be started that would ask the server again
                 self._silent.pop(address, None)
 
     def _ask(self, address: Address) -> None:

@@ -59,7 +59,7 @@ def connect(redis_config: "str | Mapping[str, Any] | redis.Redis | None") -> "re
     """Return a client for a URL, for redis-py's arguments by name, for a client, or (None) for the embedded server.
 
     Nothing is sent yet, but the embedded server is started. Raise `BadConfig` for invalid settings, and `ServerError`
-    if that cannot be started.
+    if the embedded server cannot be started.
     """
     if redis_config is None:
         return _connect_embedded("", is_named=False)
@@ -210,9 +210,9 @@ def aim_at(client: "redis.Redis", prefix: str) -> str:
 
 
 def aim_at_each(client: "redis.Redis", prefixes: Iterable[str]) -> "list[redis.Redis]":
-    """Return for each prefix a client that leads to the server that has its keys: `client` itself on a single one.
+    """Return one client for each prefix, which leads to the server with its keys; on a single server, `client` itself.
 
-    They share the connections that nobody uses, unless the user has limited the number for each.
+    The clients share idle connections, unless the user has limited the number of connections.
     """
     if not is_in_cluster(client):
         return [client for _ in prefixes]
@@ -232,7 +232,7 @@ def _make_sharing_client(pool: Any) -> "redis.Redis":
 
 
 def is_in_cluster(client: "redis.Redis") -> bool:
-    """Tell whether `client`, one that was made here, is of a cluster."""
+    """Tell whether `client`, which this module has made, is a client of a cluster."""
     return "router" in client.connection_pool.connection_kwargs
 
 

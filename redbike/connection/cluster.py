@@ -37,33 +37,33 @@ ANSWER = 1.0  # seconds for a node to say which master has the slot
 FRESH = 1.0  # seconds for which the address of a master is reused
 MOVE_TIMEOUT = 10.0  # seconds that a request waits while its slot moves from one master to another
 PAUSE = 0.05  # seconds between two tries
-MOVES = 20  # times that a scan begins again, as its slot has moved
+MOVES = 20  # times that a scan begins again because its slot has moved
 # The server has not run the request, because the slot is moving or has moved.
 MOVING = (MovedError, AskError, TryAgainError)
 
 
 def make_retry() -> Retry:
-    """Return what lets redis-py repeat a command that the server has not run, as its slot is moving."""
+    """Return a `Retry`: redis-py repeats a command that the server has not run because its slot is moving."""
     return Retry(ConstantBackoff(PAUSE), round(MOVE_TIMEOUT / PAUSE), supported_errors=MOVING)
 
 
 class Router:
-    """Finds the master of a slot. `nodes` are some nodes of the cluster, `arguments` those of connections to them.
+    """Finds the master of a slot. `nodes` are some nodes of the cluster, `arguments` are for connections to them.
 
-    Threads share it. Without a slot, any node will do.
+    Threads share it. Without a slot, it finds any master.
     """
 
     def __init__(self, nodes: Iterable[Address], connection_class: Any, arguments: Mapping[str, Any]) -> None:
         self.given = list(nodes)
         self.slot: int | None = None
         self._connection_class = connection_class
-        # A node that is suspended must not hold up the question for long: others know the same.
+        # A suspended node must not delay the answer for long: other nodes know the master, too.
         self._arguments = dict(arguments) | {
             name: min(arguments.get(name) or ANSWER, ANSWER) for name in ("socket_timeout", "socket_connect_timeout")
         }
         self._known: list[Address] = []  # the nodes that the cluster named last
         self._found: tuple[Address, float] | None = None  # a master, and until when it is reused
-        self.breaker: CircuitBreaker | None = None  # the nodes that have not answered, if programs are to know that
+        self.breaker: CircuitBreaker | None = None  # the nodes that do not answer; None: this is not noted
         begin_in_forks(self)
 
     def _begin(self) -> None:
@@ -91,11 +91,11 @@ class Router:
         return found and found[0]
 
     def recall(self) -> Address:
-        """Return the master that was found last, however long ago: an old one replies ``MOVED``. Or else find it."""
+        """Return the master that was found last, even long ago: an old one replies ``MOVED``. Else find the master."""
         return self.known or self.find()
 
     def check(self) -> None:
-        """Raise `ConnectionError` if the master has not answered of late, and no other one has its slot."""
+        """Raise `ConnectionError` if the master is silent, and no other node has become the master of the slot."""
         if self.breaker is not None and self.recall() in self.breaker and (address := self.find()) in self.breaker:
             raise ConnectionError(f"{address[0]}:{address[1]} does not answer")
 
@@ -109,19 +109,19 @@ class Router:
             return address
 
     def follow(self, moved: MovedError) -> None:
-        """Take the node that a reply ``MOVED`` names for the master."""
+        """Note the master that a reply ``MOVED`` names. If the reply is about another slot, forget the master."""
         with self._changing:
             names_master = moved.slot_id == self.slot and moved.host
             self._found = ((moved.host, moved.port), time.monotonic() + FRESH) if names_master else None
 
     def forget(self) -> None:
-        """Ask the nodes again the next time."""
+        """Forget the master: the next `find` asks the nodes."""
         with self._changing:
             self._found = None
 
     def _ask_nodes(self) -> Address:
         errors, refusals = list[str](), list[RedisError]()
-        # In any order, as some may be gone, and others not know yet what has changed.
+        # In random order: some nodes may be gone, and others may not know yet what has changed. Silent ones come last.
         known = random.sample(self._known, len(self._known))
         for node in sorted(dict.fromkeys([*known, *self.given]), key=lambda node: node in (self.breaker or ())):
             try:
@@ -129,14 +129,14 @@ class Router:
             except (ConnectionError, TimeoutError, OSError, ResponseError, InvalidResponse) as error:
                 hint = " (the url of a single server is redis://)" if "cluster support disabled" in str(error) else ""
                 errors.append(f"{node[0]}:{node[1]}: {error!s:.200}{hint}")
-                # Each node has users of its own: others may know this one.
+                # Each node has users of its own: another node may accept this one.
                 if isinstance(error, (AuthenticationError, NoPermissionError)):
                     refusals.append(type(error)(errors[-1]))
             else:
                 if found:
                     return found
                 errors.append(f"{node[0]}:{node[1]} knows no master of slot {self.slot}")
-        # To wait helps if any other one may answer later.
+        # Waiting helps if another node may answer later.
         raise refusals[0] if refusals and len(refusals) == len(errors) else ConnectionError("; ".join(errors))
 
     def _request_slots(self, node: Address) -> list[Any]:
@@ -152,7 +152,7 @@ class Router:
             connection.disconnect()
 
     def _answers(self, node: Address) -> bool:
-        """Tell whether a node answers, whatever that is: an error, or that nobody listens, also comes at once."""
+        """Tell whether a node answers in time. An error is an answer, and so is a refused connection."""
         try:
             self._request(node, "PING")
         except TimeoutError:
@@ -179,7 +179,7 @@ def explain_login(error: Exception) -> str:
 
 
 def _read_address(node: Address, host: bytes | None, port: int, *details: Any) -> Address | None:
-    """Return an address in a reply of `node`, which does not name itself if it does not know its own name.
+    """Return an address in a reply of `node`, which leaves out its own name if it does not know it.
 
     A node that prefers host names, and has none, names itself ``?``, with its address in the details.
     """
@@ -221,7 +221,7 @@ class SlotConnection(redis.Connection):
         self.host, self.port = self.router.find()
         timeouts = self.socket_timeout, self.socket_connect_timeout
         if self.router.breaker is not None:
-            # A host that is gone rejects nothing, and a suspended master says nothing to a handshake of TLS.
+            # A host that is gone rejects no connection, and a suspended master does not reply to a TLS handshake.
             self.socket_timeout, self.socket_connect_timeout = (min(each or ANSWER, ANSWER) for each in timeouts)
         try:
             connected = super()._connect()  # type: ignore[no-untyped-call]
@@ -259,7 +259,7 @@ class SlotConnection(redis.Connection):
 
 
 class SlotSSLConnection(SlotConnection, TLSConnection):
-    """The same with TLS."""
+    """A `SlotConnection` with TLS."""
 
 
 def add_braces(prefix: str) -> str:

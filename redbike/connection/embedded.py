@@ -29,7 +29,7 @@ from redbike.errors import ServerError
 log = logging.getLogger("redbike.server")
 
 STOP_TIMEOUT = 10.0  # seconds for the server to go down
-WRITE_TIMEOUT = 3.0  # seconds for the server to write what is in its memory alone: it tries that each second
+WRITE_TIMEOUT = 3.0  # seconds for the server to write what is only in its memory: it tries each second
 REPLY_TIMEOUT = 2.0  # seconds for a healthy server to reply
 SILENCE = 10.0  # seconds without an answer after which a server that accepts connections counts as away
 WARN_AFTER = 1.0  # seconds of waiting after which a warning says why
@@ -38,7 +38,7 @@ POLL_INTERVAL = 0.005  # seconds between two checks of a server that is coming u
 
 
 def name_end(url: str) -> str:
-    """Return the command that ends the server of `url`; "" if nothing names another one than the default."""
+    """Return, for a message, the command that ends the server of `url`; "" is the URL of the default server."""
     return f"redbike {shlex.quote(f'--url={url}')} server stop ends it" if url else "redbike server stop ends it"
 
 
@@ -46,9 +46,9 @@ class EmbeddedServer(Launcher):
     """The server of `folder`; `start` makes the folder if needed."""
 
     def start_unasked(self) -> bool:
-        """Start the server if it does not run, though nobody has named one. Raise `ServerError` in a command of a job.
+        """Do as `start`, when nothing names a server. In a command of a job, raise `ServerError` if it does not run.
 
-        That command does not get the URL of the server from which its job comes, and would set jobs where no worker is.
+        Such a command does not get the URL of the server of its job, so it would set jobs where no worker is.
         """
         if IN_COMMAND in os.environ and not self.status()["running"]:
             raise ServerError(
@@ -116,7 +116,7 @@ class EmbeddedServer(Launcher):
         """Stop the server, with all data on disk, and wait until it is gone; return False if it did not run.
 
         Clients leave it stopped until the next `start`. Raise `ServerError` if it does not stop, and also if it cannot
-        write what it has acknowledged, as on a full disk: then it runs on.
+        write what it has acknowledged, as on a full disk: then it keeps running.
         """
         if not self.folder.is_dir():
             return False
@@ -179,12 +179,12 @@ class EmbeddedServer(Launcher):
         return True
 
     def _write_all(self) -> None:
-        """See to it that all that the server has acknowledged is on disk, or raise `ServerError`."""
+        """Wait until the server has written all that it has acknowledged. Raise `ServerError` if it cannot."""
         try:
             with self._make_client() as client:
                 if self._has_written(client):
                     return
-                # Shorter than the log, it may find room; and then the log begins anew behind it.
+                # A rewritten log is shorter, so it may find room. Then the server continues behind it.
                 with contextlib.suppress(redis.ResponseError):
                     client.bgrewriteaof()
                 deadline = time.monotonic() + WRITE_TIMEOUT
@@ -196,7 +196,7 @@ class EmbeddedServer(Launcher):
                         raise ServerError(self._explain_unwritten(info))
                     time.sleep(POLL_INTERVAL)
         except (redis.RedisError, OSError):
-            # It loads its data, or does not answer: then nobody has been told anything.
+            # It loads its data, and has acknowledged nothing yet. Or it does not answer, and nobody can know.
             return
 
     def _has_written(self, client: "redis.Redis") -> bool:

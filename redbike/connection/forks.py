@@ -6,7 +6,7 @@ from weakref import WeakSet
 
 
 class Forkable(Protocol):
-    """What has threads, and locks that they hold."""
+    """An object with threads or locks."""
 
     def _begin(self) -> None: ...
 

@@ -34,7 +34,7 @@ class _ServerProcess(subprocess.Popen[bytes]):
     """The process of a server, which may outlive this one."""
 
     def __del__(self) -> None:
-        # That it runs on is meant: Python is not to warn of it, but to reap it later, as it does with others.
+        # The server is meant to keep running: Python must not warn, but reap the process later, as it does with others.
         end: Any = super().__del__
         end(_warn=lambda *_, **__: None)
 
@@ -66,7 +66,7 @@ class Launcher:
             link_short_path(self.socket.parent, self.folder)
 
     def _spawn_if_free(self, unless_stopped: bool = False) -> "subprocess.Popen[bytes] | None":
-        """Start the process. Return None if another process has the lock."""
+        """Start the process. Return None if another process has the lock; with `unless_stopped` also after `stop`."""
         with self._translate_errors(), self._lock() as lock:
             if lock is None or (unless_stopped and self._stop_marker.exists()):
                 return None
@@ -76,7 +76,7 @@ class Launcher:
             return self._spawn(find_binary(), lock)
 
     def _spawn(self, binary: str, lock: int) -> "subprocess.Popen[bytes]":
-        # The server's working directory is its folder. Names without a path are right also after that is moved.
+        # The server's working directory is its folder. Names without a path stay right when it is moved.
         files = {"unixsocket": self.socket.name, "logfile": self.logfile.name, "pidfile": self.pidfile.name}
         settings = SETTINGS | {"dir": str(self.folder)} | files
         arguments = [word for name, value in settings.items() for word in (f"--{name}", value.strip('"'))]
@@ -121,7 +121,7 @@ class Launcher:
             raise ServerError(f"the embedded server in {self.folder} cannot be started: {why}") from error
 
     def _find_pid(self) -> int | None:
-        """Return the process id of the server: of the process that listens; while it starts, that of the pid file."""
+        """Return the process id of the server: of the process that listens, or, while it starts, of the pid file."""
         listening = find_listening_pid(self.socket)
         return self._read_pid_file() if listening is None else listening
 
@@ -141,13 +141,13 @@ class Launcher:
             return None
         with contextlib.suppress(OSError):
             place = Path(os.readlink(f"/proc/{self._spawned.pid}/cwd"))
-            # The place of a deleted one ends in " (deleted)".
+            # The path of a deleted folder ends in " (deleted)".
             if place.is_dir() and not (self.folder.is_dir() and place.samefile(self.folder)):
                 return place
         return None
 
     def _explain_exit(self, process: "subprocess.Popen[bytes]") -> str:
-        """Return why the process has ended in place of starting: the last line of its log, and what that quotes."""
+        """Return why the process ended instead of starting: the last line of its log, and the setting quoted there."""
         lines = []
         with contextlib.suppress(OSError), open(self.logfile, "rb") as log_file:
             log_file.seek(self._log_size)

@@ -29,7 +29,7 @@ class Line:
         # Seconds within which a reply must begin, if less than the timeout of the connection. For clusters only.
         self.patience: float | None = None
         self.pending = 0  # requests whose replies have not been received
-        self.generation = 0  # how often it has had another connection
+        self.generation = 0  # how often it has connected
         self._pool: Any = client.connection_pool
         self._connection: Any = None
 
@@ -76,7 +76,7 @@ class Line:
 
     def drop(self) -> None:
         """Disconnect, and forget pending requests; the next `send` connects again."""
-        # First, as an exception may come in between: another thread has it once it is released.
+        # Cleared first, as an exception may interrupt this: once released, the connection belongs to another thread.
         connection, self._connection, self.pending = self._connection, None, 0
         if connection is not None:
             connection.disconnect()
@@ -110,10 +110,10 @@ def _is_closed(connection: Any) -> bool:
 
 @contextmanager
 def hold_connection(client: "redis.Redis", key: str) -> Iterator["redis.Redis"]:
-    """Give a client with one connection to the server of the hash `key`; it fails if that is lost, or the key moves.
+    """Yield a client with one connection to the server of the hash `key`. It fails when the connection is lost.
 
-    This is for scans. One that went on at another server, or at one that has restarted, would leave out entries. So
-    it fails with one of `MOVING` if the key moves, and may begin again then.
+    This is for scans. A scan that continued at another server, or after a restart, would leave out entries. If the key
+    moves, the client fails with one of `MOVING`: then the scan may begin again.
     """
     held = redis.Redis(connection_pool=client.connection_pool)
     connection = held.connection = client.connection_pool.get_connection()
@@ -155,5 +155,5 @@ def pack_word(word: str) -> bytes:
 
 
 def pack_bytes(word: bytes) -> bytes:
-    """Return a word of a request that is no text."""
+    """Return a word of bytes in the protocol of Redis."""
     return b"$%d\r\n%b\r\n" % (len(word), word)

@@ -66,7 +66,7 @@ NAMES = sorted({*_TYPES, *_PARSED})
 _NOT_IN_URLS = {"host", "port", "ssl", "timeout", "unix_socket_path"}
 # Ignored and not refused, as other programs may use the same URL. Only the loops retry.
 _IGNORED = {"retry_on_error", "retry_on_timeout"}
-# They are opened at later connections, too, perhaps in another folder: a job may have changed that.
+# These files are also opened at later connections, when a job may have changed the current folder.
 _PATHS = {
     "ssl_ca_certs": make_absolute,
     "ssl_ca_path": make_absolute,
@@ -138,9 +138,9 @@ def list_bad_arguments(given: Mapping[str, Any]) -> list[str]:
 
 
 def parse_options(url: str, *others: str) -> dict[str, Any]:
-    """Return the options behind the ``?`` of `url`, converted. Raise `BadConfig` for an unknown one.
+    """Return the options behind the ``?`` of `url`, converted. Raise `BadConfig` for an unknown or invalid one.
 
-    `others` are the names of options, texts, that are not redis-py's own.
+    `others` are the names of options that redis-py does not have; their values stay texts.
     """
     options = dict(parse_qsl(split_url(url).query, keep_blank_values=True))
     names = ({*NAMES, *URL_QUERY_ARGUMENT_PARSERS, *others}) - _NOT_IN_URLS

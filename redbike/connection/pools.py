@@ -26,16 +26,16 @@ from redbike.connection.forks import begin_in_forks
 HINT = " (sentinel_password, and sentinel_username if there is one, are for the Sentinels)"
 NO_LOGIN = "HELLO must be called"  # in the reply to a login without a password
 LOCK_TIMEOUT = 1.0  # seconds for which other threads may hold the lock of a queue
-UNUSED = 15.0  # seconds after which a connection is closed that no shard has used: so many are not needed any more
-LOOKS = 1.0  # seconds between two looks for those
-CROWDED = 5.0  # seconds for which a connection is tried again that a Unix socket has no place for
-NAP = 0.02  # seconds between these tries
+UNUSED = 15.0  # seconds after which a connection that no shard has used is closed
+LOOKS = 1.0  # seconds between two searches for such connections
+CROWDED = 5.0  # seconds for which a client tries to connect to a Unix socket whose backlog is full
+NAP = 0.02  # seconds between two such tries
 
 
 class Pool(redis.ConnectionPool):
     """A pool without a limit. A call that is in flight keeps its connection until it is over."""
 
-    idle: "IdleConnections | None" = None  # what the shards share whose clients were made of the client of this pool
+    idle: "IdleConnections | None" = None  # of the clients of shards that were made of this pool's client
     _is_retired = False
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -48,7 +48,7 @@ class Pool(redis.ConnectionPool):
     def get_connection(self, *arguments: Any, **options: Any) -> Any:
         """Return a connection that nobody uses, which is connected. Raise `ConnectionError` for a silent server.
 
-        A Unix socket refuses at once what is more than its backlog, in which TCP would wait.
+        A Unix socket whose backlog is full refuses at once, while TCP would wait. So try for up to `CROWDED` seconds.
         """
         end = time.monotonic() + CROWDED
         while True:
@@ -68,7 +68,7 @@ class Pool(redis.ConnectionPool):
             self.connection_kwargs["router"].breaker.retire()
 
     def release(self, connection: Any) -> None:
-        """Take a connection back."""
+        """Release a connection to the pool; disconnect it if the pool is retired."""
         super().release(connection)
         # Afterwards: another thread may call `retire` at any instant.
         if self._is_retired:
@@ -78,8 +78,8 @@ class Pool(redis.ConnectionPool):
 class IdleConnections:
     """Connections that nobody uses, by the address of their server.
 
-    Threads share it without a lock, which a fork or a signal handler might find taken for good: each step is one
-    operation of a deque. Those that were used last are taken first, so what is not needed any more grows old.
+    Threads share it without a lock, because a fork or a signal handler might find a lock held for good. Each step is
+    one operation of a deque. The connection used last is taken first, so surplus connections grow old.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class IdleConnections:
             self._close_old(now - UNUSED)
 
     def close(self, address: tuple[str, int]) -> None:
-        """Disconnect those to this server."""
+        """Disconnect the idle connections to this server."""
         while connection := self.take(address):
             connection.disconnect()
 
@@ -124,7 +124,7 @@ class IdleConnections:
             self.close(address)
 
     def _close_old(self, before: float) -> None:
-        """Disconnect what nobody has used since `before`, but for one connection to each server."""
+        """Disconnect connections that nobody has used since `before`, but keep one to each server."""
         for idle in list(self._idle.values()):
             try:
                 while len(idle) > 1 and idle[0][1] < before:
@@ -134,10 +134,10 @@ class IdleConnections:
 
 
 class SharingPool(Pool):
-    """The connections of one shard: it has those that it uses, and `idle` has all that no shard uses.
+    """The pool of one shard. It has the connections that the shard uses; `idle` has those that no shard uses.
 
-    A connection to the master that the shard had last may be taken over. If the shard has moved since, the server says
-    so, and the connection connects again: to the master of the shard whose it is then.
+    The shard takes over an idle connection to the master that it found last. If the slot of the shard has moved since,
+    the server replies ``MOVED``, and the connection connects again, to the new master.
     """
 
     def __init__(self, idle: IdleConnections, *arguments: Any, **options: Any) -> None:
@@ -146,7 +146,7 @@ class SharingPool(Pool):
 
     def get_connection(self, *arguments: Any, **options: Any) -> Any:
         """Return a connection that nobody uses, which is connected. Raise `ConnectionError` for a silent server."""
-        # Before the pool is locked: it may have to ask the nodes.
+        # Before the pool is locked, as this may have to ask the nodes.
         router = self.connection_kwargs["router"]
         router.recall()
         router.check()
@@ -161,7 +161,7 @@ class SharingPool(Pool):
         return super().make_connection()
 
     def release(self, connection: Any) -> None:
-        """Take a connection back, for any shard."""
+        """Release a connection, so that any shard can take it."""
         super().release(connection)
         while self._available_connections:
             try:
@@ -170,7 +170,7 @@ class SharingPool(Pool):
                 break
 
     def disconnect(self, inuse_connections: bool = True) -> None:
-        """Disconnect those that this shard uses, or only the idle ones to its master."""
+        """Disconnect the connections that this shard uses, or only the idle ones to its master."""
         if inuse_connections:
             super().disconnect()
         elif address := self.connection_kwargs["router"].known:
@@ -201,7 +201,7 @@ class LimitedPool(Pool, redis.BlockingConnectionPool):
             super().disconnect()
             return
         idle = self.pool
-        # A signal handler may have interrupted the thread that holds it. That one releases a connection later.
+        # A signal handler may have interrupted the thread that holds the lock. It releases a connection later.
         if not idle.mutex.acquire(timeout=LOCK_TIMEOUT):
             return
         try:
@@ -212,7 +212,7 @@ class LimitedPool(Pool, redis.BlockingConnectionPool):
 
 
 class Sentinels(Sentinel):
-    """redis-py's `Sentinel`, which also goes on after a refusal, and has the reason of each in its error."""
+    """redis-py's `Sentinel`, but it also continues after a refusal, and its error has the reason of each Sentinel."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)  # type: ignore[no-untyped-call]
@@ -235,7 +235,7 @@ class Sentinels(Sentinel):
             else:
                 state = masters.get(service_name)
                 if state and self.check_master_state(state, service_name):  # type: ignore[no-untyped-call]
-                    # It is asked first from now on, as others may be gone. One step: other threads ask them, too.
+                    # Ask this Sentinel first from now on: others may be gone. Assign once: other threads read the list.
                     self.sentinels = [sentinel, *(each for each in self.sentinels if each is not sentinel)]
                     return state["ip"], state["port"]
                 reason = "it counts the master as down" if state else "it does not know this service"
@@ -244,7 +244,7 @@ class Sentinels(Sentinel):
 
 
 def _renew_locks(pool: Any) -> None:
-    """Renew the locks of a pool, which a forked process may find taken. What else it has, redis-py renews there."""
+    """Renew the locks of a pool, which a forked process may find held. redis-py itself renews the rest of it."""
     pool._fork_lock, pool._lock = threading.RLock(), threading.RLock()
 
 

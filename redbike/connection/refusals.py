@@ -6,8 +6,8 @@ from redbike.connection.cluster import MOVING, explain_login
 from redbike.errors import LoginRefused, ServerError, Unreachable
 
 ON_THE_MOVE = "the keys are moving to another server of the cluster"
-# What a server says while it starts, fails over, saves or is full: it may be asked again later. UNBLOCKED is what
-# those hear that wait on one that becomes a replica.
+# Replies of a server that starts, fails over, saves or is full: a later request may succeed. A pending blocking
+# request gets UNBLOCKED when its server becomes a replica.
 PASSING = (
     "LOADING",
     "READONLY",
@@ -17,8 +17,8 @@ PASSING = (
     "MISCONF",
     "NOREPLICAS",
 )
-# The same by redis-py, which has classes for some of them; NOSCRIPT once more after the script was loaded: it was
-# forgotten again in between.
+# redis-py's classes for such replies. NOSCRIPT arrives here only if the server has lost a script that was loaded a
+# moment ago.
 NOT_READY = (
     exceptions.ReadOnlyError,
     exceptions.BusyLoadingError,
@@ -31,7 +31,7 @@ NOT_READY = (
 class translate_errors:
     """Turns what redis-py raises into `Unreachable` (worth another try) or `ServerError` (not).
 
-    A refused login is worth one: when the program began, `check_server` has seen that the server knew the password.
+    A refused login is worth another try: when the program began, `check_server` saw that the server knew the password.
     """
 
     def __enter__(self) -> None:

@@ -1,6 +1,6 @@
 """Connections with TLS that share what they have read: redis-py reads all certificates again for each connection.
 
-That takes tens of milliseconds each time, so a command that reaches several masters took seconds on a busy machine.
+Reading takes tens of milliseconds, so a command that reaches several masters would take seconds on a busy machine.
 """
 
 import os
@@ -17,7 +17,7 @@ from redbike.errors import BadConfig
 
 FRESH = 60.0  # seconds after which the authorities that the system trusts are read again
 MOST = 8  # contexts that are kept
-BAD = (OSError, TypeError, ValueError)  # what Python raises for settings and files that are no good
+BAD = (OSError, TypeError, ValueError)  # what Python raises for invalid settings and files
 
 
 class TLSConnection(redis.SSLConnection):
@@ -45,9 +45,9 @@ class SentinelTLSConnection(TLSConnection, SentinelManagedSSLConnection):
 
 
 def check_tls(connection: object) -> None:
-    """Raise `BadConfig` for a file or a cipher that `connection` cannot use: to wait for the server does not help.
+    """Raise `BadConfig` for a file or a cipher that `connection` cannot use: waiting for the server does not help.
 
-    One that becomes bad later, such as a certificate that is being replaced, is a failure to connect.
+    A file that becomes invalid later, such as a certificate that is being replaced, is a failure to connect.
     """
     if not isinstance(connection, TLSConnection):
         return
@@ -77,7 +77,7 @@ def check_tls(connection: object) -> None:
 
 
 def _read_state(path: str | None) -> object:
-    """Return what differs once a file has been replaced, as by a new certificate."""
+    """Return a value that changes when the file is replaced, as by a new certificate; None for no file."""
     try:
         found = os.stat(path) if path else None
     except OSError:
@@ -93,7 +93,7 @@ def _make_context(
     trusted: tuple[Any, ...],
     _state: tuple[object, ...],
 ) -> ssl.SSLContext:
-    """Return what redis-py makes of the same settings. `_state` changes once their files are to be read again."""
+    """Return the context that redis-py would make of these settings. `_state` changes when files must be read again."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode, least, ciphers = checks
     for flag in flags[0]:

@@ -21,7 +21,7 @@ def redact(url: str) -> str:
 
 
 def split_url(url: str) -> SplitResult:
-    """Split a URL into its parts. `urlsplit` would refuse one with several hosts, of which some have brackets."""
+    """Split a URL into its parts. `urlsplit` would refuse a URL with several hosts if some of them have brackets."""
     scheme, _, rest = url.partition("://")
     rest, _, fragment = rest.partition("#")
     rest, _, query = rest.partition("?")
@@ -52,7 +52,7 @@ def parse_login(parts: SplitResult) -> dict[str, Any]:
 
 
 def parse_addresses(places: str, port: int) -> list[tuple[str, int]]:
-    """Return host and port of each of `places`, which have commas between them; `port` is for those that name none."""
+    """Return host and port of each address in `places`, which commas separate. `port` is the default."""
     return [_parse_address(place, port) for place in places.split(",")]
 
 
@@ -61,7 +61,7 @@ def _parse_address(place: str, default: int) -> tuple[str, int]:
     if not parts.hostname:
         raise BadConfig(f"a host is missing before {place!r}" if place else "a host is missing")
     check_host(parts.hostname)
-    # The port of `urlsplit` raises ValueError if it is none.
+    # `parts.port` raises ValueError for an invalid port.
     return parts.hostname, check_port(default if parts.port is None else parts.port)
 
 
@@ -74,7 +74,7 @@ def check_host(host: str) -> None:
 
 
 def check_port(port: int) -> int:
-    """Return `port`. Raise `BadConfig` if it is none."""
+    """Return `port`. Raise `BadConfig` if it is invalid."""
     least, most = PORTS
     if not least <= port <= most:
         raise BadConfig(f"bad port {port}: {least} to {most} are allowed")
