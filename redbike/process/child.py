@@ -1,7 +1,7 @@
 """Run as the child of a `redbike.process.supervisor`: notice that the supervisor is gone, and report to it.
 
 1. The child's standard input ends when the supervisor ends. Then the child stops, as by SIGTERM. With each SIGTERM
-   the supervisor also writes `STOP` there: a job may have left the child deaf to signals.
+   the supervisor also writes `STOP` there: a job may have made the child ignore signals.
 2. The child also has the reading end of its own output open. So writing does not fail when the supervisor is gone.
    From then on the child reads its own output, so that writing does not block either.
 3. The child reports on a pipe that it runs, and that it was halted. The exit status cannot report this, as a job may
@@ -18,11 +18,11 @@ from redbike.process import signals
 
 # The environment variable with two descriptors: one to read the output, one to write reports.
 SUPERVISED = "REDBIKE_SUPERVISED"
-# The one with the name that the supervisor has given to this process.
+# The environment variable with the name that the supervisor has given to this process.
 NAME = "REDBIKE_PROCESS"
 RUNNING, HALTED = b"R", b"H"
 STOP = b"S"
-INTERVAL = 1.0  # seconds between two looks at the parent, if a job has closed the input
+INTERVAL = 1.0  # seconds between two checks of the parent, if a job has closed the input
 
 _reports: int | None = None
 
@@ -57,7 +57,7 @@ def _watch(lifeline: int, output: int, parent: int) -> None:
     except OSError:
         while os.getppid() == parent:
             time.sleep(INTERVAL)
-    # First: to stop is logged, which would wait for ever where a job has filled the output.
+    # Drain first: the stop is logged, and logging would block for ever if a job has filled the output.
     threading.Thread(target=_drain, args=(output,), name="redbike-output", daemon=True).start()
     if not signals.tell(signal.SIGTERM):
         os.kill(os.getpid(), signal.SIGTERM)

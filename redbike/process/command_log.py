@@ -1,8 +1,8 @@
-"""The log of a command. What its jobs need may configure `logging` too, and that must not silence Redbike.
+"""The log of a command. Modules that its jobs import may configure `logging` too. This must not silence Redbike.
 
 A config of `logging.config` disables the loggers that exist already, unless it says otherwise; so does Django's
-``LOGGING``. Redbike's exist before the module of the worker is imported. Only the command line enables this: a program
-that embeds Redbike decides for itself.
+``LOGGING``. Redbike's loggers exist before the module of the worker is imported. Only the command line enables this
+module: a program that embeds Redbike decides for itself.
 """
 
 import logging
@@ -22,9 +22,9 @@ def enable(handler: logging.Handler, level: str) -> None:
 
 
 def revive() -> None:
-    """Undo what code of a user has done to silence the log, if `enable` was called.
+    """If `enable` was called, enable Redbike's loggers again; restore the handler if there is no handler at all.
 
-    Handlers of the user stay, and are the only ones. Levels stay, and so does what is configured for Redbike by name.
+    Handlers that the user has installed stay the only ones. Levels stay, and so do settings of Redbike's loggers.
     """
     if _handler is None:
         return

@@ -1,13 +1,13 @@
-"""End this process, or begin it anew, though threads of it go on. Only the command line enables that.
+"""End or restart this process although some of its threads still run. Only the command line enables this.
 
-1. `leave` ends the process at once, without what Python does at an end: it waits for threads, and for what a job has
-   registered with ``atexit``. Or it begins the command anew in the same process, if nobody supervises that.
-2. A call that holds Python's lock stops all threads. So `cover` tells a thread of the system until when it may last.
-   That thread writes where each thread is, and ends the process. Its clock goes on while the process is suspended, and
-   it cannot tell that from such a call. So a worker calls `uncover` as soon as nothing runs.
+1. `leave` ends the process at once. It does not wait, as Python does, for threads and for functions that a job has
+   registered with ``atexit``. Or it starts the command again in the same process, if this has no supervisor.
+2. A call that holds Python's lock stops all threads. So `cover` sets a deadline in a thread that needs no such lock. At
+   the deadline, that thread prints where each thread is, and ends the process. Its clock also runs while the process is
+   suspended, so it would end a suspended process, too. So a worker calls `uncover` as soon as nothing runs.
 
 `die` ends the process by a signal, and `abort_and_die` calls ``abort`` before. `leave_fork` ends a process that a job
-has forked. If it went on after ``work``, it would become a second worker.
+has forked. If such a process continued after ``work``, it would become a second worker.
 """
 
 import _thread
@@ -42,7 +42,7 @@ FORK_LAST_WORDS = 2.0  # seconds for what is printed at the end
 
 
 def enable(command: list[str] | None) -> None:
-    """Let `leave` and `cover` act. `command` is what begins this process anew; None: whoever supervises it does."""
+    """Enable `leave` and `cover`. `command` starts this process again; None: its supervisor does so."""
     global _begin_again, _error_output, _process, _covered_until
     _error_output, _process, _covered_until = os.dup(2), os.getpid(), float("-inf")
     folder, environment = os.getcwd(), dict(os.environ)
@@ -63,7 +63,7 @@ def is_enabled() -> bool:
 
 
 def leave(last: Callable[[], object], begins_again: Callable[[], bool]) -> NoReturn:
-    """Call `last`, wait for it for at most `LAST_WORDS` seconds, and end this process, or begin it anew."""
+    """Call `last`, wait at most `LAST_WORDS` seconds for it, and end this process; if `begins_again`, restart it."""
 
     def finish() -> None:
         with contextlib.suppress(Exception):
@@ -72,12 +72,12 @@ def leave(last: Callable[[], object], begins_again: Callable[[], bool]) -> NoRet
             with contextlib.suppress(Exception):
                 stream.flush()
 
-    # In a thread: whoever goes on may hold a lock that is needed.
+    # In a thread of its own: a thread that still runs may hold a lock that `last` needs.
     thread = threading.Thread(target=finish, name="redbike-last", daemon=True)
     try:
         thread.start()
     except RuntimeError:
-        # From 3.12 on, Python starts none while it ends. A thread of the system sees to it that this one ends.
+        # From 3.12 on, Python starts no thread while it exits. So the thread of `cover` limits the time of this one.
         with contextlib.suppress(RuntimeError, ValueError, OSError):
             faulthandler.dump_traceback_later(LAST_WORDS, file=_error_output, exit=True)
         finish()
@@ -91,7 +91,7 @@ def leave(last: Callable[[], object], begins_again: Callable[[], bool]) -> NoRet
 
 
 def cover(until: float) -> None:
-    """Say that a call may last until `until`, by the monotonic clock. This is cheap if it was said lately."""
+    """Allow a call to last until `until`, by the monotonic clock. This is cheap if a recent call allows nearly that."""
     global _covered_until
     if until + MARGIN / 2 <= _covered_until or not is_enabled():
         return
@@ -104,17 +104,17 @@ def cover(until: float) -> None:
 
 
 def is_covered() -> bool:
-    """Tell whether this process is ended if nothing is said for some time, also if it is only suspended."""
+    """Tell whether `cover` has set a deadline. When it passes, even a process that is only suspended is ended."""
     return float("-inf") < _covered_until < float("inf") and is_enabled()
 
 
 def uncover(is_busy: Callable[[], object]) -> None:
-    """Say that nothing runs, unless `is_busy`: an idle process may be suspended for as long as somebody likes."""
+    """Remove the deadline of `cover`, unless `is_busy`: an idle process may be suspended for any time."""
     global _covered_until
     if not is_covered():
         return
     with _covering:
-        # A run that begins after `is_busy` has looked finds that it is not covered, and waits for the lock.
+        # A run that begins after the call of `is_busy` finds that it is not covered, and waits for the lock.
         before, _covered_until = _covered_until, float("-inf")
         if is_busy():
             _covered_until = before
@@ -123,9 +123,9 @@ def uncover(is_busy: Callable[[], object]) -> None:
 
 
 def leave_fork(jobid: str, error: BaseException | None) -> NoReturn:
-    """End this process, a child of the worker that has returned from ``work`` or raised `error` there.
+    """End this process, which a job has forked, and which has returned from ``work`` or raised `error` there.
 
-    The exit status is that of a Python program that ends in the same way. It sends nothing to Redis, as the
+    The exit status is that of a Python program that ends in the same way. The process sends nothing to Redis, as the
     connections belong to the worker.
     """
     status, is_told = 0 if error is None else 1, error is not None
@@ -140,7 +140,7 @@ def leave_fork(jobid: str, error: BaseException | None) -> NoReturn:
             with contextlib.suppress(Exception):
                 stream.flush()
 
-    # Another thread may have held the lock of a stream when the job forked: nobody gives it back in this process.
+    # Another thread may have held the lock of a stream when the job forked: nobody releases it in this process.
     thread = threading.Thread(target=speak, daemon=True)
     thread.start()
     thread.join(FORK_LAST_WORDS)

@@ -27,7 +27,7 @@ LINE_LIMIT = 16 * 1024  # bytes of a line; the rest is dropped
 BATCH_SIZE = 100  # the most lines that one call writes
 LINE_COST = 100  # bytes that a waiting line takes beside its text
 BAD_INPUT = 2  # the exit status of a child for which a restart is useless
-ERROR_PREFIX = b"redbike: "  # the beginning of a line that says why it cannot begin
+ERROR_PREFIX = b"redbike: "  # the beginning of a line that says why a child cannot begin
 OUTPUT_TIMEOUT = 0.5  # seconds to wait for the rest of the output of a child that has ended
 CHUNK = 64 * 1024  # bytes
 
@@ -48,7 +48,7 @@ class Lines:
         self._extend(rest)
 
     def finish(self, is_complete: bool = False) -> Iterator[bytes]:
-        """Yield the line that has begun. Yield nothing if none has, unless `is_complete`: then the line is empty."""
+        """Yield the line that has begun. If none has begun, yield an empty line if it `is_complete`, else nothing."""
         if self._partial or is_complete:
             more = f" … {self._dropped} bytes more were left out" if self._dropped else ""
             yield bytes(self._partial) + more.encode()
@@ -159,7 +159,7 @@ class Outlet(io.TextIOBase):
 
 
 def _is_ready(descriptor: int) -> bool:
-    """Tell whether `select.PIPE_BUF` bytes can be written without blocking: not of a terminal, which takes fewer."""
+    """Tell whether `select.PIPE_BUF` bytes can be written without blocking. Not for a terminal, which takes fewer."""
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     return bool(poll.poll(0))
@@ -169,7 +169,7 @@ def _is_ready(descriptor: int) -> bool:
 def open_outlets() -> Iterator[Outlet]:
     """Yield an outlet for standard output. Meanwhile log handlers write to outlets, so that logging never blocks.
 
-    A handler of the program for a file of its own stays as it is: to rotate the file, it needs it.
+    A handler that writes to a file of its own stays as it is: it may have to rotate that file.
     """
     sys.stdout.flush()
     output = _open(sys.stdout)
@@ -188,7 +188,7 @@ def open_outlets() -> Iterator[Outlet]:
 
 
 def log_without_waiting() -> AbstractContextManager[object]:
-    """Let log handlers write to outlets, but not where a program has put what is no file in place of its output."""
+    """Let log handlers write to outlets, unless a program has replaced its output by an object that is no file."""
     is_file = None not in (_find_descriptor(sys.stdout), _find_descriptor(sys.stderr))
     return open_outlets() if is_file else contextlib.nullcontext()
 
@@ -201,13 +201,13 @@ def _find_descriptor(stream: Any) -> int | None:
     try:
         return int(stream.fileno())
     except (AttributeError, OSError, ValueError):
-        # A file that is not open yet, or what is no file.
+        # A file that is not open yet, or an object that is no file.
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of a child: its exit status, its reports, and why it could not begin if that is not printed yet."""
+    """The end of a child: its exit status, its reports, and, if it could not begin, the error that it printed."""
 
     status: int
     reports: bytes
@@ -259,7 +259,7 @@ class Reader(threading.Thread):
     def _print(self, line: bytes) -> None:
         self._print_reason()
         if line.startswith(ERROR_PREFIX) and RUNNING not in self._read_reports():
-            # This may be the reason why it cannot begin, which is printed only once, at the end.
+            # This may be the reason why the child cannot begin, which is printed only once, at the end.
             self._reason = line
         else:
             self._outlet.put(self._tag + line)

@@ -3,8 +3,8 @@
 1. After the first signal the process stops in order.
 2. A further signal ends it at once, but only if it comes at least `AGAIN` seconds after the first. A service manager
    signals every process of a service, and a supervisor passes its own signal on: the two must count as one.
-3. A process that a job forks gets back the handlers that were there before.
-4. A job may hang in a call into C, so that the main thread runs no handler: another thread acts then.
+3. In a process that a job forks, the handlers that were there before are restored.
+4. A job may hang in a call into C, so that the main thread runs no handler. Then another thread acts.
 5. A job may ignore these signals, or handle them. They stop its worker all the same; its handler is called, too.
 
 A handler sets a `StopFlag`. It raises nothing: Python may run it in a finalizer, where an exception is printed and
@@ -28,7 +28,7 @@ from redbike.process.leaving import AGAIN, die, set_default
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 OVER = b"\0"  # no signal has this number
-BROKEN = 0.2  # seconds between two looks at a flag whose descriptors a job has closed
+BROKEN = 0.2  # seconds between two checks of a flag whose descriptors a job has closed
 
 _signal: Any = importlib.import_module("_signal")  # the part of `signal` that is in C
 _active: list["SignalHandlers"] = []
@@ -91,21 +91,21 @@ def _close(*descriptors: int) -> None:
 class SignalHandlers:
     """Handles the signals that end a process during a ``with`` in the main thread. Does nothing in other threads.
 
-    `first` is called with the number of the first signal, `again` with that of the second one that counts; both also
-    in another thread. Without `again`, the second signal ends the process, even if its main thread hangs in a call
-    into C. With it, jobs run meanwhile: what they set for these signals does not replace the handlers.
+    `first` is called with the number of the first signal, `again` with the number of the second signal that counts.
+    Any thread may call them. Without `again`, the second signal ends the process, even if its main thread hangs in a
+    call into C. With `again`, jobs run meanwhile: what they set for these signals does not replace the handlers.
     """
 
     def __init__(self, first: Callable[[int], None], again: Callable[[int], None] = die) -> None:
         self._first, self._second = first, again
         self._has_jobs = again is not die
         self._first_time: float | None = None
-        self._told = _thread.allocate_lock()  # held as soon as the first one is acted on
-        self._acted = _thread.allocate_lock()  # held as soon as the second one is
+        self._told = _thread.allocate_lock()  # held once the first signal is handled
+        self._acted = _thread.allocate_lock()  # held once the second signal is handled
         self._pipe: tuple[int, int] | None = None  # the C code that receives a signal writes its number there
-        self._watching_in = 0  # the process with a thread that reads it
+        self._watching_in = 0  # the id of the process whose thread reads the pipe
         self._replaced: dict[int, Any] = {}
-        self._wished: dict[int, Any] = {}  # the handlers that the job which runs has set
+        self._wished: dict[int, Any] = {}  # the handlers that the running job has set
         self._set_handler = _signal.signal
         self._changing = threading.Lock()
 
@@ -136,7 +136,7 @@ class SignalHandlers:
             self._pipe, self._watching_in = (reader, writer), os.getpid()
             _thread.start_new_thread(self._watch, (reader,))
             return
-        # It is the pipe of an event loop, which needs it.
+        # The descriptor that was set is the pipe of an event loop, which needs it.
         signal.set_wakeup_fd(before)
         _close(reader, writer)
 
@@ -173,23 +173,23 @@ class SignalHandlers:
         return before
 
     def forget_wishes(self) -> list[int]:
-        """Forget what the job that has ended has set; return for which signals."""
+        """Forget the handlers that the last job has set; return the numbers of their signals."""
         wished = list(self._wished)
         self._wished.clear()
         if wished and self._pipe:
-            # An event loop of the job has had the pipe.
+            # An event loop of the job may have replaced the pipe.
             with contextlib.suppress(OSError, ValueError):
                 signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
         return wished
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        # Where a thread watches, it alone knows when each signal has come: the main thread may come late.
+        # If a thread watches, only that thread knows when each signal has arrived: the main thread may be late.
         self._act(number, time.monotonic(), may_be_second=not self._is_watched())
         if callable(wished := self._wished.get(number)):
             wished(number, frame)
 
     def _is_watched(self) -> bool:
-        """Tell whether the thread hears of each signal: an event loop of a job may have replaced the pipe."""
+        """Tell whether the thread receives each signal: an event loop of a job may have replaced the pipe."""
         if not self._pipe:
             return False
         with contextlib.suppress(OSError, ValueError):
@@ -227,7 +227,7 @@ class SignalHandlers:
                 now = time.monotonic()
                 for number in received:
                     if number in self._replaced:
-                        self._act(number, now, may_be_second=has_heard)  # the main thread may have been earlier
+                        self._act(number, now, may_be_second=has_heard)  # the main thread may have handled the first
                         has_heard = True
             os.close(reader)
 
@@ -235,7 +235,7 @@ class SignalHandlers:
 def tell(number: int) -> bool:
     """Handle signal `number`, from any thread, as if it had been received: a job may ignore the real signal.
 
-    Return whether somebody handles it. If not, nothing is done: the process may be at its end.
+    Return False, and do nothing, if there are no `SignalHandlers`: the process may be at its end.
     """
     for handlers in _active[-1:]:
         handlers.tell(number)
@@ -244,7 +244,7 @@ def tell(number: int) -> bool:
 
 
 def forget_wishes() -> list[int]:
-    """Forget the handlers that the job which has ended has set for the signals above; return for which it has."""
+    """Forget the handlers that the last job has set for signals of `ENDING`; return the numbers of these signals."""
     return _active[-1].forget_wishes() if _active and _active[-1]._wished else []
 
 
@@ -252,7 +252,7 @@ def forget_wishes() -> list[int]:
 def leave_to_others() -> Iterator[None]:
     """Block the signals that end a process in the threads that are started meanwhile.
 
-    The system may give a signal to any thread. The main thread, which has to handle it, would sleep on.
+    The system may deliver a signal to any thread. Then the main thread, which has to handle it, would not wake up.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
@@ -292,7 +292,7 @@ os.register_at_fork(before=_block_signals, after_in_parent=_unblock_signals, aft
 
 
 def interrupts_caller(error: BaseException) -> bool:
-    """Tell whether `error` is a Ctrl-C for the caller: nobody but Python handles it, as with `work_one`."""
+    """Tell whether `error` is a Ctrl-C for the caller: only Python's own handler is installed, as with `work_one`."""
     return (
         issubclass(type(error), KeyboardInterrupt)
         and threading.current_thread() is threading.main_thread()

@@ -52,9 +52,9 @@ def encode_data() -> None:
 
 @contextlib.contextmanager
 def buffer_output() -> Iterator[None]:
-    """Buffer what the block writes to standard output, also if that is unbuffered: many rows make one write then.
+    """Buffer what the block writes to standard output, even if that is unbuffered, so that one write has many rows.
 
-    On a terminal each line is written at once, as ever.
+    On a terminal each line is still written at once.
     """
     stream = sys.stdout
     if not isinstance(stream, io.TextIOWrapper) or not stream.write_through:
@@ -69,7 +69,7 @@ def buffer_output() -> Iterator[None]:
 
 
 def find_loss() -> str | None:
-    """Return why output was discarded that somebody may still wait for, as on a full disk; None if none was."""
+    """Return why output was discarded while its reader was still there, as on a full disk; None if none was."""
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     return next((_describe(raw.loss) for raw in _find_watched("stdout") if raw.loss), None)
@@ -191,10 +191,10 @@ def _watch(name: str, stream: io.TextIOWrapper, by_lines: bool) -> None:
         errors=stream.errors,
         newline="\n",
         line_buffering=by_lines or stream.line_buffering,
-        # PYTHONUNBUFFERED sets it, as many images of containers do.
+        # True with PYTHONUNBUFFERED, which many images of containers set.
         write_through=stream.write_through and not by_lines,
     )
-    # Whoever has replaced the stream may hold no other reference. Its end would close the descriptor, and the next file
-    # or connection that is opened would get that number, and then the output.
+    # This may be the only reference to the stream. Without it, Python would close its descriptor, and the next file or
+    # connection that is opened would get that number, and then the output.
     raw.replaced = stream
     setattr(sys, name, watched)

@@ -1,12 +1,12 @@
 """Supervise several processes in one foreground command: start, restart and stop them, and print their output.
 
 1. Each child is a process group of its own. So Ctrl-C reaches only this process, which stops the children in order.
-2. Each line of a child is printed after the child's name, unless it is a log of objects, which have it. If the reader
-   is too slow, lines are dropped: no child ever waits for the reader.
-3. A child that ends by itself is restarted after a pause, whatever its exit status. If one was halted, no child is
-   restarted. If one cannot begin because of bad input, or because the current folder is gone, all are stopped.
+2. Each line of a child is printed after the child's name, but not in a log of JSON objects, which contain the name. If
+   the reader is too slow, lines are dropped: no child ever waits for the reader.
+3. A child that ends by itself is restarted after a pause, whatever its exit status. If a child was halted, or cannot
+   begin because of bad input, or because the current folder is gone, all children are stopped.
 4. A child whose supervisor is gone, even by ``kill -9``, stops by itself: see `redbike.process.child`.
-5. Children that are named as `last`, such as a dispatcher, go on until all others have ended.
+5. Children that are named in `last`, such as a dispatcher, continue until all others have ended.
 6. A second signal ends the children at once: by a second SIGTERM, and a few seconds later by SIGKILL.
 """
 
@@ -30,8 +30,8 @@ from redbike.process.signals import SignalHandlers
 log = logging.getLogger("redbike")
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a child is restarted
-FIRST_LOOK, LONGEST_LOOK = 0.1, 1.0  # seconds between two looks whether a child that was started runs
-KILL_TIMEOUT = 7.0  # seconds from a second signal to SIGKILL: more than an abort may take, and begin late
+FIRST_LOOK, LONGEST_LOOK = 0.1, 1.0  # seconds between two checks whether a started child runs
+KILL_TIMEOUT = 7.0  # seconds from a second signal to SIGKILL: longer than an abort, even if that begins late
 
 
 def supervise(
@@ -44,7 +44,7 @@ def supervise(
     """Run `commands` (name → arguments) until they are halted or stopped; return the exit status.
 
     `is_halted` tells whether there was a HALT. With `tags`, each line of a child begins with its name. The children
-    named in `last` are told to stop when all others have ended: what comes due meanwhile is not missed.
+    named in `last` are told to stop when all others have ended, so that no occurrence is missed meanwhile.
     Raise `BadConfig` if a child cannot begin, with its reason.
     """
     supervisor = _Supervisor(commands, environment, is_halted, tags, last)
@@ -76,7 +76,7 @@ class _Supervisor:
         self._stopped_at: float | None = None  # when the children were told to stop
         self._stop_lock = threading.Lock()
         self._look_lock = threading.Lock()
-        # A thread reads this, as a signal handler must not wait, but may put.
+        # A thread reads these: a signal handler may put something, but must not wait.
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def run(self) -> int:
@@ -126,7 +126,7 @@ class _Supervisor:
         send_at = 0.0
         while (now := time.monotonic()) < deadline and self._list_running(self.commands):
             if now >= send_at:
-                # Again and again: one that has heard late of the first signal would ignore a single one.
+                # Repeatedly: a child that has handled the first signal late would ignore a single second one.
                 self._send(signal.SIGTERM, self.commands)
                 send_at = now + AGAIN / 2
             time.sleep(0.02)
@@ -186,7 +186,7 @@ class _Supervisor:
             return True
 
     def _stop_if_halted_meanwhile(self, child: subprocess.Popen[bytes], reader: Reader) -> None:
-        """Wait until `child` runs, and stop if there was a HALT while it started: it takes that for an old one."""
+        """Wait until `child` runs, and stop if there was a HALT while it started: the child takes it for an old one."""
         pause = FIRST_LOOK
         while child.poll() is None and not self.stopping.wait(pause):
             if reader.is_running() and self._stop_if_halted():

@@ -1,12 +1,12 @@
-"""Show a service manager, or a health check, that this process goes on: by systemd's protocol, and by a file.
+"""Notify a service manager, or a health check, that this process works: by systemd's protocol, and by a file.
 
 Completed turns of loops feed it, never a timer. So a process that runs but hangs does not feed it:
 
 1. A dispatcher and an idle worker feed it in every turn, at least once in a few seconds.
-2. A worker that runs a job feeds it by the heartbeats of runs that are in their time. A job that goes on after its
+2. A worker that runs a job feeds it by the heartbeats of runs before their deadline. A job that continues after its
    deadline has none.
 3. While the server is away, each attempt to reach it counts: a restart would not bring the server back.
-4. With shards, a dispatcher has a loop for each, and each of them has to feed it.
+4. With shards, a dispatcher has a loop for each shard, and each of these loops has to feed it.
 
 Only the command line enables this, as the variables are meant for one process. They are taken out of the environment:
 a job, a command or the embedded server must not speak for this process. See sd_notify(3).
@@ -29,32 +29,32 @@ INTERVAL = 1.0  # seconds at least between two feedings
 
 
 class Watchdog:
-    """Tells the manager at `address`, if there is one, and sets the time of `file`, if there is one."""
+    """Notifies the manager at `address`, if there is one, and sets the time of `file`, if there is one."""
 
     def __init__(self, address: str = "", file: str = "", is_watched: bool = False) -> None:
         self._file = file
         self._is_watched = is_watched
-        self._fed = float("inf")  # by the monotonic clock; nothing is told before it has begun
-        self._loops: set[int] = set()  # the threads whose loops go on
-        self._silent: set[int] = set()  # those that have not fed it since something was told
+        self._fed = float("inf")  # when it notified last, by the monotonic clock; not before `begin`
+        self._loops: set[int] = set()  # the threads whose loops run
+        self._silent: set[int] = set()  # the threads that have not fed it since it notified last
         self._is_ready = False  # the manager was told that this process has begun
-        self._failing: set[str] = set()  # what cannot be fed, after a warning
+        self._failing: set[str] = set()  # what cannot be notified, after a warning
         self._socket: socket.socket | None = None
         if address:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            # A manager that does not read must not hold up jobs.
+            # A manager that does not read must not delay jobs.
             self._socket.setblocking(False)
             # An address that begins with @ is no path: Linux has a zero byte there.
             self._address = address if address[0] == "/" else f"\0{address[1:]}"
 
     def begin(self) -> None:
-        """Tell that this process has begun to work, or one more of its loops."""
+        """Notify that this process, or one more of its loops, has begun to work."""
         self._loops.add(threading.get_ident())
         self._fed = float("-inf")
         self.feed()
 
     def feed(self) -> None:
-        """Tell that a turn was completed. This costs next to nothing if the last time was less than a second ago."""
+        """Note that a turn was completed; notify, at most once a second, when all loops have completed one."""
         now = time.monotonic()
         if now - self._fed < INTERVAL:
             return
@@ -66,7 +66,7 @@ class Watchdog:
         # The loop of a worker is silent while it runs a job: other threads feed for it.
         self._silent = set(self._loops) if len(self._loops) > 1 else set()
         if not self._is_ready:
-            # Again and again: the manager would wait for it for ever.
+            # Repeated until it succeeds: without it, the manager would wait for ever.
             self._is_ready = self._tell("READY=1")
         if self._is_watched:
             self._tell("WATCHDOG=1")
@@ -74,7 +74,7 @@ class Watchdog:
             self._warn_once(self._file, lambda: _touch(self._file))
 
     def end(self) -> None:
-        """Tell that this process is about to end, after its current jobs, or that a loop has ended."""
+        """Notify that this process ends after its current jobs. The loop of this thread need not feed any more."""
         self._loops.discard(threading.get_ident())
         self._tell("STOPPING=1")
 
@@ -100,24 +100,24 @@ _watchdog = Watchdog()
 
 
 def begin() -> None:
-    """Tell that this process has begun to work."""
+    """Notify that this process has begun to work."""
     _watchdog.begin()
 
 
 def feed() -> None:
-    """Tell that a turn of a loop was completed."""
+    """Note that a turn of a loop was completed."""
     _watchdog.feed()
 
 
 def end() -> None:
-    """Tell that this process is about to end."""
+    """Notify that this process is about to end."""
     _watchdog.end()
 
 
 def enable(environment: MutableMapping[str, str], feeds: bool) -> None:
-    """Do from now on what the variables of `environment` ask for; `feeds` says whether this process runs a loop itself.
+    """Notify from now on as the variables of `environment` say. `feeds`: whether this process itself runs a loop.
 
-    Raise `BadConfig` if it cannot. When systemd ends a process that hangs, its log shows where each thread was.
+    Raise `BadConfig` for invalid variables. If systemd ends a process that hangs, the log shows where each thread was.
     """
     global _watchdog
     address, limit, pid, file = (environment.pop(name, "") for name in (SOCKET, LIMIT, PID, FILE))
@@ -138,7 +138,7 @@ def enable(environment: MutableMapping[str, str], feeds: bool) -> None:
 
 
 def _touch(file: str) -> None:
-    """Set the time of `file`, which is made if there is none. Raise `OSError`."""
+    """Set the time of `file`; make the file if there is none. Raise `OSError`."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     try:
         os.utime(descriptor)
