@@ -18,16 +18,16 @@ relative name on the command line, in ``REDBIKE_WORKER`` or in Python is looked 
 only set or dispatch jobs do not read it.
 
 A worker also runs what ``redbike at``, ``in`` and ``now`` have set, from the queue ``work-shell``: any command, with
-the folder, the environment and the umask of who has set it. These are stored in Redis. With ``shell_jobs=False``
-behind the file it does not. ``Commands('')`` runs nothing else, and needs no file.
+the folder, the environment and the umask of the user who has set it. These are stored in Redis. ``shell_jobs=False``
+after the file turns this off. ``Commands('')`` runs only such commands, and needs no file.
 
-A worker reads the file when it starts, and again within two seconds after it has changed. Commands that run go on as
-they are. If the new file is invalid, or gone, one line of the log says so, and the previous commands stay in force.
+A worker reads the file when it starts, and again within two seconds after it has changed. Running commands do not
+change. If the new file is invalid, or gone, one line of the log says so, and the previous commands stay in force.
 
-A section with the name of a command may have the keys below. The section ``[*]`` holds for all commands that do not
-have the same key in a section of their own.
+A section with the name of a command may have the keys below. A key in the section ``[*]`` applies to all commands that
+do not have this key in a section of their own.
 
-- ``timeout``: how long it may take, in seconds or as ``1h30m``. The default is no limit.
+- ``timeout``: how long a run may take, in seconds or as ``1h30m``. The default is no limit.
 - ``on-error``: what happens after a failure: ``reschedule`` (the job runs again at its next occurrence), ``stop``
   (the job does not run any more) or ``retry`` (the run is retried, and then the job is stopped). The default is the
   ``on-error`` of the config file. If that has none, a recurring job is rescheduled, and a job that runs once is
@@ -38,8 +38,8 @@ have the same key in a section of their own.
 - ``success``: the exit statuses of a run that has succeeded, such as ``0 1 3-5``. The default is 0.
 - ``signal``: what asks the command to end: ``TERM`` (the default), ``INT``, ``HUP``, ``QUIT``, ``USR1``, ``USR2``,
   ``WINCH``, ``ABRT`` or ``KILL``. Its whole process group gets it.
-- ``grace``: how long after that the group gets SIGKILL. The default is five seconds. That is the most after a
-  ``timeout`` of the job, and one second is the most when a second signal ends the worker.
+- ``grace``: how long after ``signal`` the group gets SIGKILL. The default is five seconds. It is at most five seconds
+  after a ``timeout`` of the job, and at most one second when a second signal ends the worker.
 - ``on-timeout``: what happens after a timeout: ``reschedule``, ``stop`` or ``requeue``. The defaults are those of
   ``on-error``, with the ``on-timeout`` of the config file.
 - ``cwd``: the folder to run it in, relative to the folder of the INI file. The default is the worker's current
@@ -51,20 +51,20 @@ have the same key in a section of their own.
   ``env.NAME``. If the file cannot be read, or has an invalid line, the run fails. If every user may read it, the log
   says so once. In the log, and in all output that is kept or shown, values of four bytes or more are masked: ``***``.
 - ``env``: ``worker``, the default, or ``cron``. With ``cron``, a command has none of the worker's variables. It has
-  those that cron sets: HOME, LOGNAME, PATH (``/usr/bin:/bin``) and SHELL. ``env.NAME`` overrides them, but for LOGNAME.
-  The default of ``cwd`` is HOME then.
+  those that cron sets: HOME, LOGNAME, PATH (``/usr/bin:/bin``) and SHELL. ``env.NAME`` overrides them, except LOGNAME.
+  Then the default of ``cwd`` is HOME.
 - ``shell``: the path of a shell, such as ``/bin/sh``. It gets the command line as it is: ``/bin/sh -c LINE``.
 - ``input``: the standard input. Without it, the standard input is empty.
 - ``output``: how much of the end of its output is kept with each run, such as ``16k``, also after a success; ``redbike
-  output`` prints it. The default is the setting ``output``; the option ``output`` of a job comes before both. Of a job,
-  1 MiB is kept in all at most.
+  output`` prints it. The default is the setting ``output``; the option ``output`` of a job overrides both. At most
+  1 MiB is kept of all runs of a job together.
 - ``on-failure``: a command line that runs after a run that has failed, overran, or lost its worker, but not before a
   retry. It has the output of the run as its standard input, and the variables REDBIKE_OUTCOME (``failed``,
   ``overrun`` or ``lost``) and REDBIKE_ERROR besides those of the command. It delays no job, and is ended after 60
   seconds; a worker that stops waits 20 seconds for it. A lost run has no output. It runs in the folder of the
-  command, or in ``/`` if that is missing. For a job without a command, that of ``[*]`` runs: after a lost run, and once
-  for each job that no worker of its queue has a command for. REDBIKE_OUTCOME is ``missing`` then. Each worker that has
-  left the job runs it.
+  command, or in ``/`` if that is missing. For a job without a command, the ``on-failure`` of ``[*]`` runs: after a lost
+  run, and once if no worker of its queue has a command for the job. Then REDBIKE_OUTCOME is ``missing``, and each
+  worker that has left the job runs it.
 - ``backoff``: the pause after exit status 75 with ``CONTINUE``, in seconds or as ``5m``. The default is 60 seconds.
 
 Blanks at the ends of a value are not part of it. ``json.`` before a key means that the value is a JSON string, and so
@@ -75,7 +75,8 @@ Without ``shell``, a command line is split into words like in a shell, but no sh
 ``shell``, or write ``sh -c '…'``. ``redbike check`` notes an operator such as ``>`` that no shell reads. ``%`` has no
 special meaning either: write ``%`` for the ``\\%`` of a crontab.
 
-A command hears of its run by environment variables. Those that do not apply are not there, also if the worker has them:
+Environment variables describe the run to its command. A variable that does not apply is not set, even if the worker
+has it:
 
 - ``REDBIKE_JOBID`` and ``REDBIKE_QUEUE``.
 - ``REDBIKE_DUE``: the due time, in epoch seconds. ``REDBIKE_ATTEMPT``: the number of this try of it, from 1.
@@ -95,7 +96,7 @@ its ``env-file``, or in a config file: it starts no server of its own.
   ``backoff``.
 - Any other exit status, a signal, or a command that cannot be run: the run has failed, and ``on-error`` applies. The
   end of its output is kept with the failure: see ``redbike failures``.
-- A timeout: its process group gets ``signal`` and, after ``grace``, SIGKILL; and ``on-timeout`` applies.
+- A timeout: its process group gets ``signal`` and, after ``grace``, SIGKILL. Then ``on-timeout`` applies.
 - ``redbike cancel``: its process group is ended in the same way. The run has not failed.
 
 A worker runs ten commands at once, unless ``--concurrency`` says otherwise. After one signal or HALT, it waits until

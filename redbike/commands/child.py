@@ -1,4 +1,4 @@
-"""A child process of which it is known, when it has ended, what it has used."""
+"""A child process whose use of time and memory is known when it has ended."""
 
 import os
 import resource
@@ -11,27 +11,27 @@ from typing import Any
 from redbike.store.history import Usage
 
 UNIT = 1 if sys.platform == "darwin" else 1024  # bytes, of the peak of memory
-FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.05  # seconds between two looks
+FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.05  # seconds between two checks
 
 
 class Child(subprocess.Popen[bytes]):
     """A process that is waited for by wait4(2).
 
-    The system counts a command, and those of its children for which it or another child has waited. As the peak of its
-    memory, it also counts what this process had when it has started the command. So less than that is not known.
+    The system counts a command, and those of its children for which it or another child has waited. The peak of memory
+    also includes what this process had when it started the command. So a lower peak is not known.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        self.usage: Usage | None = None  # None while it runs, and if somebody else has waited for it
+        self.usage: Usage | None = None  # None while it runs, and if other code has waited for it
         self._reaping = threading.Lock()
         self._floor = 0
         super().__init__(*arguments, **options)
-        # Afterwards, as this is at least what it was when the child was made.
+        # Read afterwards: it never falls, so it is at least what it was when the child was made.
         self._floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     def poll(self) -> int | None:
         """Return its exit status, None while it runs."""
-        # Never wait for the lock: a signal handler may have interrupted who holds it.
+        # Never wait for the lock: a signal handler may have interrupted the thread that holds it.
         if self.returncode is None and self._reaping.acquire(blocking=False):
             try:
                 if self.returncode is None:
@@ -55,7 +55,7 @@ class Child(subprocess.Popen[bytes]):
         try:
             pid, status, usage = os.wait4(self.pid, os.WNOHANG)
         except ChildProcessError:
-            # A job of the same process has waited for any child, so nobody knows how it has ended; see `Popen.poll`.
+            # A job of this process has waited for any child, so the exit status is not known; see `Popen.poll`.
             self.returncode = 0
             return
         if pid:

@@ -26,9 +26,9 @@ _told: set[str] = set()  # the files that others may read, after a warning
 
 
 def read_variables(path: str | None) -> dict[bytes, bytes]:
-    """Return the variables of the file; none without one. Raise `CommandFailed`.
+    """Return the variables of the file at `path`; none for None. Raise `CommandFailed`.
 
-    Say so once if every user may read it.
+    Log a warning, once, if every user may read the file.
     """
     if path is None:
         return {}
@@ -44,7 +44,7 @@ def read_variables(path: str | None) -> dict[bytes, bytes]:
 
 
 def find_problem(path: str) -> str:
-    """Return what is wrong with such a file, "" for nothing."""
+    """Return what is wrong with the file at `path`; "" for nothing."""
     try:
         text, mode = _read(path)
         parse_variables(text)
@@ -58,7 +58,7 @@ def find_problem(path: str) -> str:
 def _read(path: str) -> tuple[str, int]:
     """Return the text of a file, and its mode. Raise `CommandFailed`."""
     try:
-        # Nobody may write to a pipe.
+        # Do not block: a pipe may have no writer.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):

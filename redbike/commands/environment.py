@@ -1,4 +1,4 @@
-"""The environment of a command: what it hears of its run, and what it inherits."""
+"""The environment of a command: the variables of its run and of its settings, and those that it inherits."""
 
 import contextlib
 import math
@@ -12,23 +12,23 @@ from redbike.errors import CommandFailed
 from redbike.store import shell
 from redbike.store.run import Run, format_due
 
-# No command inherits these: what has started the worker may itself be a command, of another run.
+# No command inherits these: the worker may itself have been started by the command of another run.
 HIDDEN = frozenset(name.encode() for name in (*SECRETS, *OF_RUN, *OF_FAILURE))
 MOST_DATA = 32 * 1024  # bytes of data in a variable: the system allows 128 KiB, and all variables share a limit
 ENDLESS = 1e8  # seconds: a run that has more left has no timeout
 
-_files: set[str] = set()  # those with data that are there now
+_files: set[str] = set()  # the files with data that exist now
 
 
 @contextlib.contextmanager
 def open_environment(
     command: Command, jobid: str, run: Run, variables: Mapping[bytes, bytes], seconds: float = math.inf
 ) -> Iterator[dict[bytes, bytes]]:
-    """Yield the environment of `command` for a run; a class may give it the `jobid` of another one.
+    """Yield the environment of `command` for `run`. `jobid` is the job of the run, unless a subclass passes another.
 
-    `variables` are those of its ``env-file``, and override those of its section.
-    Raise `CommandFailed` if it cannot be made. `seconds` are left until the command is ended. Data over `MOST_DATA` are
-    in a file, which is removed at the end.
+    `variables` are those of its ``env-file``, and override those of its section. After `seconds`, the command is ended.
+    Data over `MOST_DATA` are in a file, which is removed at the end. Raise `CommandFailed` if the file cannot be
+    written.
     """
     own = {
         "JOBID": jobid,
@@ -51,7 +51,7 @@ def open_environment(
 
 @contextlib.contextmanager
 def _open_data(data: bytes) -> Iterator[dict[bytes, bytes]]:
-    """Yield the variable that has the data, or names the file with them; nothing for none."""
+    """Yield the variable that has the data, or names the file with them; no variable without data."""
     if len(data) <= MOST_DATA:
         yield {b"REDBIKE_DATA": data} if data else {}
         return

@@ -1,6 +1,6 @@
 """Read the INI file of `redbike.commands.Commands`: its commands, and the settings of each.
 
-An environment is that of the worker, or the small one of cron (crontab(5)).
+The environment of a command is that of the worker, or the small one that cron makes (crontab(5)).
 """
 
 import configparser
@@ -41,7 +41,7 @@ CRON_SHELL = "/bin/sh"
 def make_small_environment(variables: Mapping[bytes, bytes], shell: str | None) -> dict[bytes, bytes]:
     """Return `variables` with those that cron sets: HOME, LOGNAME, PATH and SHELL. Only LOGNAME cannot be overridden.
 
-    They are those of the user of this process. Raise `BadConfig` if the system does not know that user.
+    The values are those of the user of this process. Raise `BadConfig` if the system does not know that user.
     """
     try:
         user = pwd.getpwuid(os.geteuid())
@@ -67,20 +67,20 @@ class Command:
     timeout: float | None = None
     cwd: bytes | None = None
     env: Mapping[bytes, bytes] = field(default_factory=dict)
-    inherits: bool = True  # also the variables of the worker
+    inherits: bool = True  # whether it gets the variables of the worker, too
     input: bytes = b""
     backoff: float = 60.0
     on_error: str | None = None
     on_timeout: str | None = None
     retries: int | None = None
     output: int | None = None  # bytes of its output that are kept with each run; None: the setting
-    on_failure: tuple[bytes, ...] = ()  # the words of another command; none for no command
+    on_failure: tuple[bytes, ...] = ()  # the words of another command; empty for no command
     umask: int = -1  # -1: that of the worker
     success: frozenset[int] = frozenset({0})  # the exit statuses of a run that has succeeded
     env_file: str | None = None  # the path of a file with further variables
     signal: Signals = SIGTERM  # which asks it to end
-    grace: float | None = None  # until SIGKILL; None: that of the worker class
-    operator: str = ""  # one of a shell, such as ``>``, that is only a word here, as no shell reads the line
+    grace: float | None = None  # seconds until SIGKILL; None: that of the worker class
+    operator: str = ""  # of a shell, such as ``>``; it is only a word here, as no shell reads the line
 
 
 class IniParser(configparser.ConfigParser):
@@ -105,7 +105,7 @@ def read_commands(filename: str) -> dict[str, Command]:
 
 
 def read_common(filename: str) -> Command:
-    """Return a command with the settings of ``[*]``, for what has no command; one without settings if it has none."""
+    """Return a command with the settings of ``[*]``, for jobs without a command; none without a valid ``[*]``."""
     try:
         parser = parse_ini(filename)
         options = decode_options(parser[ALL]) if parser.has_section(ALL) else {}
@@ -115,7 +115,7 @@ def read_common(filename: str) -> Command:
 
 
 def list_commands(filename: str) -> Iterator[Command | BadConfig]:
-    """Yield the commands of an INI file, and all that is wrong with it."""
+    """Yield the commands of an INI file, and the errors in it."""
     try:
         parser = parse_ini(filename)
         if not parser.has_section(COMMANDS):
@@ -138,7 +138,7 @@ def list_commands(filename: str) -> Iterator[Command | BadConfig]:
 
 
 def get_options(parser: IniParser, name: str) -> dict[str, str]:
-    """Return the keys of the command's section, and those of ``[*]`` that this does not have. Raise `BadConfig`."""
+    """Return the keys of the command's section, and other keys of ``[*]``. Raise `BadConfig`."""
     if name == ALL:
         raise BadConfig("the section [*] applies to all commands, so no command can have this name")
     # A command named "commands" cannot have settings of its own.
@@ -165,7 +165,7 @@ def parse_json(key: str, text: str) -> str:
     """Return the text of a JSON string. Raise `BadConfig`."""
     value = load_json(text)
     if not isinstance(value, str):
-        # It is not quoted: it may hold a secret, and the log is read by more people than this file.
+        # The value is not quoted: it may hold a secret, and more people read the log than this file.
         raise BadConfig(f'bad {key}: a JSON string such as "a\\nb" is needed')
     return value
 

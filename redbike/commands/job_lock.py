@@ -71,7 +71,7 @@ def hold_lock(
     """Hold the lock `name`. Raise `Overrun` if it is not free by `deadline` (of the monotonic clock).
 
     If it is not free, raise `CommandFailed` when the run is cancelled, and `Again` when the worker is to stop: the
-    command has not begun. If the system can lock no file, log that once, and go on without a lock.
+    command has not begun. If the system can lock no file, log that once, and continue without a lock.
     """
     lock = _acquire(name, deadline, jobid, is_cancelled, is_stopping)
     try:

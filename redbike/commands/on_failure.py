@@ -1,4 +1,4 @@
-"""Run the command ``on-failure`` after a run that has failed, in a thread of its own: its job waits for nothing."""
+"""Run the command ``on-failure`` after a run that has failed, in a thread of its own, so that no job waits for it."""
 
 import logging
 import os
@@ -22,7 +22,7 @@ log = logging.getLogger("redbike.commands")
 TIMEOUT = 60.0  # seconds
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 ROOT = b"/"  # a folder that is always there
-MOST = 20  # that run at once in a process
+MOST = 20  # such commands that run at once in a process
 MISSING = "missing"  # in place of an outcome: no worker has a command for the job, so it does not run
 LOST = "its worker died or was cut off"
 FAILED = (Outcome.FAILED, Outcome.OVERRUN, Outcome.LOST)
@@ -31,17 +31,17 @@ _free = threading.BoundedSemaphore(MOST)
 
 
 def start(command: Command, run: Run, outcome: str, error: str, output: bytes) -> None:
-    """Run it beside the worker, with `output` as its standard input. If too many run, log that, and run none.
+    """Run ``on-failure`` of `command` in a thread, with `output` as standard input. If too many run, only log that.
 
     `outcome` is that of the run, or `MISSING`, and `error` one line that says why.
 
-    A process that ends in order waits for it.
+    A process that ends in order waits for the thread.
     """
     if not _free.acquire(blocking=False):
         log.error("%s: on-failure did not run, because %d such commands run already", run.jobid, MOST)
         return
     given = command, run, outcome, error, output
-    # The thread that calls ``ended`` is a daemon, and a new one would be one, too: the exit of Python ends the command.
+    # Not a daemon, as the thread that calls ``ended`` is: the exit of Python would end the command.
     threading.Thread(target=_run, args=given, name=ON_FAILURE + run.jobid, daemon=False).start()
 
 
@@ -51,7 +51,7 @@ def _run(command: Command, run: Run, outcome: str, error: str, output: bytes) ->
         if status:
             log.error("%s: on-failure failed: %s", run.jobid, status)
     except Exception as wrong:
-        # Whatever it is, the worker goes on.
+        # Whatever it is, the worker continues.
         log.error("%s: on-failure cannot be run: %s", run.jobid, _describe(wrong))
     finally:
         _free.release()
@@ -74,7 +74,7 @@ def _run_to_end(command: Command, run: Run, outcome: str, error: str, output: by
 
 
 def _read_variables(command: Command, run: Run) -> Mapping[bytes, bytes]:
-    """Return the variables of its ``env-file``; none if it cannot be read, which may be why the run has failed."""
+    """Return the variables of its ``env-file``; none for an unreadable file, which may be why the run has failed."""
     try:
         return read_variables(command.env_file)
     except CommandFailed as error:
@@ -83,7 +83,7 @@ def _read_variables(command: Command, run: Run) -> Mapping[bytes, bytes]:
 
 
 def _start(command: Command, run: Run, env: Mapping[bytes, bytes], stdin: int) -> ProcessGroup:
-    """Start it in the folder of the command; in ``/`` if that is missing, which may be why the run has failed."""
+    """Start it in the folder of the command; in ``/`` if the folder is missing, which may be why the run has failed."""
     try:
         return ProcessGroup(command.on_failure, env, command.cwd, stdin=stdin)
     except OSError as error:

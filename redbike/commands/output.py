@@ -23,18 +23,18 @@ TAIL_LIMIT = 4 * 1024  # bytes of output that a failure shows
 CHUNK = 64 * 1024  # bytes
 PIPE_LIMIT = 1024 * 1024  # bytes that a pipe may hold
 POLL_INTERVAL = 0.25  # seconds between two checks whether a silent command has exited, on systems without pidfds
-MOST_LATE = 100  # commands whose output is read after their end, as processes are left behind
+MOST_LATE = 100  # ended commands whose output is still read, as they have left processes behind
 MAX_WAIT = 1e6  # seconds, as a poll takes milliseconds in 32 bits
 
 PIECE = re.compile(rb"[^\n]{0,%d}\n|[^\n]{%d}" % (LINE_LIMIT, LINE_LIMIT))
 MASK = b"***"
-LEAST = 4  # bytes of a secret: a shorter text is also part of much else
+LEAST = 4  # bytes of a secret: a shorter text occurs in many others, so it is not masked
 
 
 class Output:
     """Reads the output of a process, logs it under the job id, and keeps its end in `tail`; all in bounded memory.
 
-    The end has `kept` bytes, or `TAIL_LIMIT` if that is more. Secrets are masked. `tap` gets all of it, too.
+    `tail` has up to `kept` bytes, or `TAIL_LIMIT` if that is more. Secrets are masked. `tap` gets all output, too.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Output:
         if self._is_at_end or not is_dry:
             self.close()
         else:
-            # A process that is left behind goes on. If nobody read its output, that would kill it.
+            # A process that is left behind still runs. If nobody read its output, its next write would kill it.
             _late.add(self)
 
     def fileno(self) -> int:
@@ -90,9 +90,9 @@ class Output:
             log.info("%s: … %d bytes more were left out", self.jobid, self._received - self._logged)
 
     def read_late(self) -> bool:
-        """Read once what a process prints that its command has left behind; return False at the end.
+        """Read once the output of a process that a command has left behind; return False at the end.
 
-        That is also after `PIPE_LIMIT` bytes: one that prints for ever must not keep this process busy.
+        `PIPE_LIMIT` bytes count as the end, too: a process that prints for ever must not keep this one busy.
         """
         chunk = os.read(self.fileno(), CHUNK)
         self._feed(chunk)
@@ -167,7 +167,7 @@ class Output:
 
 
 class _LateOutput:
-    """Reads on after commands have ended, in a thread that starts with the first output; the last `MOST_LATE` count."""
+    """Reads the output of the last `MOST_LATE` ended commands, in a thread that starts with the first of them."""
 
     def __init__(self) -> None:
         self._outputs: list[Output] = []
@@ -218,7 +218,7 @@ def open_pidfd(pid: int) -> int | None:
 
 
 class Mask:
-    """Replaces each of `secrets` by `MASK`, in whatever pieces it comes; of one with several lines each line."""
+    """Replaces each of `secrets` by `MASK`, even if it arrives in pieces; in a secret of several lines, each line."""
 
     def __init__(self, secrets: Iterable[bytes] = ()) -> None:
         lines = {line for secret in secrets for line in map(bytes.strip, secret.splitlines()) if len(line) >= LEAST}
@@ -227,7 +227,7 @@ class Mask:
         self._held = b""
 
     def feed(self, chunk: bytes, is_last: bool = False) -> bytes:
-        """Return what may be shown by now; what may be the beginning of a secret is held back until the next one."""
+        """Return the text that may be shown now. What may be the beginning of a secret waits for the next chunk."""
         if self._pattern is None:
             return chunk
         text, self._held = self._held + chunk, b""
@@ -239,7 +239,7 @@ class Mask:
         return self._pattern.sub(MASK, text[:end])
 
     def _find_beginning(self, text: bytes) -> int:
-        """Return where a secret may begin whose end is still to come; the end of the text if none does."""
+        """Return where a secret may begin that does not end in `text`; the end of `text` if there is none."""
         for start in range(max(0, len(text) - len(self._words[0]) + 1), len(text)):
             rest = text[start:]
             if any(len(word) > len(rest) and word.startswith(rest) for word in self._words):

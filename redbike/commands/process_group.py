@@ -1,6 +1,6 @@
 """Start each command as a process group of its own, and end it as a whole.
 
-The module keeps a list of the groups that run. So no group outlives this process when that ends by an exception, by
+The module keeps a list of the running groups. So no group outlives this process if that ends by an exception, by
 ``sys.exit``, or by a signal whose handler calls `end_all`.
 """
 
@@ -46,7 +46,7 @@ class ProcessGroup:
     ) -> None:
         self.ending = ending
         self.process: Child
-        self._is_told = False  # by a signal, to end
+        self._is_told = False  # whether the signal `ending` was sent
 
         def start() -> None:
             _starting.add(self)

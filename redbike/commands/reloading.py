@@ -1,7 +1,7 @@
-"""The commands of a file that may change while a worker runs: it is read again, without a restart.
+"""Read the commands of a file, and read it again when it changes while a worker runs, without a restart.
 
-Whoever asks for the commands looks at the file first, some times a second at most. An idle worker asks each second, and
-a busy one for each run; so there is no thread for it.
+`CommandFile.get` checks the file first, at most every `LOOK` seconds. An idle worker calls it each second, and a busy
+worker for each run, so no thread is needed.
 """
 
 import logging
@@ -17,7 +17,7 @@ from redbike.text.printable import name_some
 
 log = logging.getLogger("redbike.commands")
 
-LOOK = 0.5  # seconds between two looks at the file
+LOOK = 0.5  # seconds between two checks of the file
 SETTLED = 0.3  # seconds after a change in which somebody may still be writing
 MOST_NAMES = 10  # that a line of the log has
 
@@ -26,11 +26,11 @@ Signature = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class CommandSet:
-    """What a file says, as it was read at one time."""
+    """The commands of a file, as they were read at one time."""
 
     commands: Mapping[str, Command]
-    common: Command  # what has no command has the settings of this one
-    revision: int  # another one for each time
+    common: Command  # its settings are for jobs without a command
+    revision: int  # a new number each time the file is read
 
 
 NO_COMMANDS = CommandSet({}, Command("*", ()), 1)
@@ -43,7 +43,7 @@ class CommandFile:
         self._path = path or ""
         self._set: CommandSet | None = NO_COMMANDS if path is None else None
         self._signature: Signature = ()  # of the file as it was read, or refused
-        self._changing: Signature | None = None  # as it was at the last look, if that was another one
+        self._changing: Signature | None = None  # of the file at the last check, if it was another one
         self._looked = 0.0  # by the monotonic clock
         self._reading = threading.Lock()
 
@@ -80,20 +80,20 @@ class CommandFile:
             log.error("%s; the previous commands stay in force", error)
             return known
         if self._look() != signature:
-            return known  # it changes just now
+            return known  # the file is changing just now
         self._signature, self._changing = signature, None
         log.info("%s was read again: %s", self._path, describe_changes(known.commands, commands))
         return CommandSet(commands, common, known.revision + 1)
 
     def _is_settled(self, signature: Signature) -> bool:
-        """Tell whether the file is complete: nobody has written to it since the last look, or just now."""
+        """Tell whether the file is complete: nobody has written to it since the last check, or just now."""
         if signature == self._changing:
             return True
-        # An editor may have removed it, to write it anew.
+        # An editor may have removed the file, to write it again.
         return bool(signature) and abs(time.time() - signature[2] / 1e9) >= SETTLED
 
     def _look(self) -> Signature:
-        """Return what changes with the file; nothing if it cannot be looked at."""
+        """Return a value that changes when the file changes; an empty one if there is no such file."""
         try:
             found = os.stat(self._path)
         except (OSError, ValueError):

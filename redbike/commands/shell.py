@@ -1,6 +1,6 @@
-"""What the data of a one-off of a shell say: the words of its command, and the folder, environment and umask for it.
+"""The data of a one-off of a shell: the words of its command, and the folder, environment and umask for it.
 
-They are stored in Redis as JSON, and whoever can write there can let any `Commands` run anything: see
+They are stored in Redis as JSON. A user who can write there can let any `Commands` run anything: see
 ``docs/security.rst``. Nothing in them is evaluated here.
 """
 
@@ -17,7 +17,7 @@ KEYS = ("argv", "cwd", "env", "umask")
 KEPT = 16 * 1024  # bytes of output
 SHELL = "/bin/sh"  # which runs a script
 
-# What belongs to the terminal, the shell or the run of the caller, as at(1) leaves it out too.
+# Variables of the terminal, the shell or the run of the caller; at(1) also leaves them out.
 LEFT_OUT = {
     *("TERM", "TERMCAP", "DISPLAY", "WAYLAND_DISPLAY", "_", "SHLVL", "SHELLOPTS", "BASHOPTS", "BASH_VERSINFO"),
     *("EUID", "GROUPS", "PPID", "UID", *SECRETS, *OF_RUN, *OF_FAILURE),
@@ -26,7 +26,7 @@ _UMASK = re.compile(r"0?[0-7]{1,3}", re.ASCII)
 
 
 def make_record(argv: Sequence[str], cwd: str, env: Mapping[str, str], umask: int) -> dict[str, Any]:
-    """Return the data of a job that runs `argv` there. Raise `BadConfig` for what is not UTF-8, or names no program."""
+    """Return the data of a job that runs `argv` in `cwd`. Raise `BadConfig` if one of them cannot be stored or run."""
     for name, text in [*(("argument", word) for word in argv), ("folder", cwd)]:
         if not _is_utf8(text):
             raise BadConfig(f"bad {name} {text!r:.80}: it is not UTF-8")

@@ -15,7 +15,7 @@ from redbike.errors import CommandFailed
 from redbike.process.signals import reap_children
 from redbike.text.printable import name_some
 
-NAMED = 3  # commands that are named of each
+NAMED = 3  # commands that a sentence names
 
 
 def start_command(command: Command, env: Mapping[bytes, bytes], lock: JobLock) -> ProcessGroup:
@@ -45,7 +45,7 @@ def open_input(data: bytes) -> Iterator[int]:
     if not data:
         yield subprocess.DEVNULL
         return
-    # A file and not a pipe: nobody needs to write while the command reads, or does not.
+    # A file and not a pipe: with a pipe, this process would have to write while the command reads, or does not read.
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.seek(0)
@@ -53,7 +53,7 @@ def open_input(data: bytes) -> Iterator[int]:
 
 
 def find_missing(commands: Collection[Command]) -> Iterator[str]:
-    """Yield a sentence without an end for each folder, program and shell that is missing, and each bad ``env-file``."""
+    """Yield a sentence, without a full stop, for each missing folder or program, unread operator and bad env-file."""
     users: dict[tuple[str, bytes, str], list[str]] = {}
     unread: dict[str, list[str]] = {}
     for command in commands:

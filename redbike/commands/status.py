@@ -1,4 +1,4 @@
-"""What the exit status of a command means: whether its run has succeeded, and what is said of a failure."""
+"""What the exit status of a command means: whether its run has succeeded, and the message of a failure."""
 
 import logging
 import os

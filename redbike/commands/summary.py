@@ -1,7 +1,7 @@
-"""What may be told of a command line to whoever may look at jobs: its programs, the names of options, and paths.
+"""Summarize a command line for people who may see jobs: its programs, the names of its options, and its paths.
 
-A command line may hold a password, and its file may be readable by one user alone. Nobody can tell a password from
-another word. So nothing is left out because it looks like one; only what is no secret by its form is kept.
+A command line may contain a password, and its file may be readable by one user alone. Nobody can tell a password from
+another word. So the summary keeps only words that are no secret by their form, and hides all others.
 """
 
 import re
@@ -21,13 +21,13 @@ ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 LONG_OPTION = re.compile(r"(--[A-Za-z][a-z-]*)(=.*)?", re.ASCII | re.DOTALL)
 SHORT_OPTION = re.compile(r"(-[A-Za-z])(.*)", re.ASCII | re.DOTALL)
 OPERATOR = re.compile(r"[();<>|&]+")
-STARTER = re.compile(r"[(;|&]+")  # what a program follows, unless it is a redirection such as >&
+STARTER = re.compile(r"[(;|&]+")  # operators that a program follows; not a redirection such as >&
 # What could make a part of a text look like an operator.
 UNCLEAR = re.compile(r"\\|(?:^|[\s;&|()])#|'[^']*[();<>|&][^']*'|\"[^\"]*[();<>|&][^\"]*\"|\$'|`")
 
 
 def summarize_all(commands: Iterable[Command]) -> dict[str, str]:
-    """Return what may be told of the first commands, by name; of all together so much that an entry stays small."""
+    """Return the summaries of the first commands by name, with at most `MOST_TOGETHER` characters in all."""
     found: dict[str, str] = {}
     size = 0
     for command in commands:
@@ -40,7 +40,7 @@ def summarize_all(commands: Iterable[Command]) -> dict[str, str]:
 
 
 def summarize(command: Command) -> str:
-    """Return what may be told of a command, in one line."""
+    """Return the summary of a command, in one line of at most `MOST` characters."""
     argv = [word.decode(errors="replace") for word in command.argv]
     by_shell = len(argv) == 3 and argv[1] == "-c" and argv[0].rpartition("/")[2] in SHELLS
     kept: list[str] = []
@@ -52,7 +52,7 @@ def summarize(command: Command) -> str:
 
 
 def _split(line: str) -> list[str]:
-    """Return the words and operators of a line of a shell; only its first word if it is not clear what is what."""
+    """Return the words and operators of a line of a shell; only its first word if the others are not clear."""
     words = shlex.shlex(line, posix=True, punctuation_chars=True)
     words.whitespace_split, words.commenters = True, ""
     try:
@@ -63,7 +63,7 @@ def _split(line: str) -> list[str]:
 
 def _hide(words: Iterable[str], by_shell: bool) -> Iterator[str]:
     begins = True  # a program comes next
-    after_option = False  # what comes next may be its value, and that a secret which looks like a path
+    after_option = False  # the next word may be its value, and a secret that looks like a path
     for word in words:
         if by_shell and OPERATOR.fullmatch(word):
             begins, after_option = STARTER.fullmatch(word) is not None, False

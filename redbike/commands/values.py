@@ -1,4 +1,4 @@
-"""Read the values of the keys in a file of commands. What is bad raises `BadConfig`, which quotes it in one line."""
+"""Read the values of the keys in a file of commands. Raise `BadConfig` for an invalid value, in one line."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RAW_WORD = re.compile(r"""(?:[^ \t\r\n'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*")+""", re.DOTALL)
 REDIRECTION = re.compile(r"[\d&]?>>?(?!=)|<$", re.ASCII)
 CONTROL = ("|", "||", "&", "&&", ";")
-# After one of these, such a word is for a shell elsewhere, or ends the words of another command.
+# After one of these, an operator is for a shell elsewhere, or ends the words of another command.
 READERS = {"ssh", "parallel", "watch", "-exec", "-execdir", "-ok", "-okdir"}
 
 
@@ -71,7 +71,7 @@ def split_command_line(line: str) -> tuple[bytes, ...]:
 def find_operator(line: str) -> str:
     """Return the first operator of a shell, such as ``>``, among the words of a command line; "" if it has none.
 
-    In quotes it is none, nor at the end of the line, where a shell would expect another word.
+    A word in quotes is no operator. Nor is the last word, unless it is ``&``: a shell would expect another word.
     """
     words = RAW_WORD.findall(line)
     for number, word in enumerate(words, 1):

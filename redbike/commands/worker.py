@@ -44,8 +44,8 @@ class Commands(Checkable, RoundRobin):
     It also takes one-offs of a shell, from a queue of their own, unless `shell_jobs` is False. ``Commands("")`` takes
     nothing else, and without `filename` there are no commands.
 
-    The first call that needs a command reads the file, and raises `BadConfig` for an invalid one. Later ones read it
-    again if it has changed; if it is invalid then, the previous commands stay in force, and that is logged.
+    The first call that needs a command reads the file, and raises `BadConfig` for an invalid one. Later calls read it
+    again if it has changed. If the changed file is invalid, that is logged, and the previous commands stay in force.
     """
 
     concurrency = 10  # a command mostly waits, and a slow one must not delay the others
@@ -65,7 +65,7 @@ class Commands(Checkable, RoundRobin):
         if filename is not None and not isinstance(filename, str):
             raise BadConfig(f"bad file name {filename!r:.80}: a text such as 'commands.ini' is needed")
         self._filename = filename
-        self._groups: dict[tuple[str, str], tuple[ProcessGroup, Callable[[], float]]] = {}  # and their graces, by run
+        self._groups: dict[tuple[str, str], tuple[ProcessGroup, Callable[[], float]]] = {}  # and graces, by run
         self._output_size = 0  # the setting
         self.use_folder(os.getcwd())
 
@@ -73,7 +73,7 @@ class Commands(Checkable, RoundRobin):
         """Look for the file in `folder`, if its name is relative."""
         self._path = None if self._filename is None else os.path.join(folder, self._filename)
         self._file = CommandFile(self._path)
-        self._summaries: tuple[int, Mapping[str, str]] | None = None  # of which revision, and by name
+        self._summaries: tuple[int, Mapping[str, str]] | None = None  # the revision, and summaries by name
         self._tells = False  # whether there was a command with ``on-failure``
 
     def queue_names(self) -> Iterable[str]:
@@ -83,7 +83,7 @@ class Commands(Checkable, RoundRobin):
 
     @property
     def revision(self) -> int:
-        """Another number whenever the file was read again: then `timeout` may return something else."""
+        """A number that changes when the file is read again: `timeout` may return another value then."""
         return self._file.get().revision
 
     def timeout(self, queue_name: str) -> float | None:
@@ -98,7 +98,7 @@ class Commands(Checkable, RoundRobin):
     def settings_for(self, run: Run, settings: Settings) -> Settings:
         """Return `settings`, overridden by those of the run's command, and these by the options of its job.
 
-        If none has a policy for failures or overruns, a recurring job is rescheduled, and a one-off is stopped.
+        If none of them has a policy for failures or overruns, a recurring job is rescheduled, and a one-off is stopped.
         """
         own = parse_options(run.options)
         self._output_size = int(settings.output)
@@ -125,7 +125,7 @@ class Commands(Checkable, RoundRobin):
         if seconds <= 0:
             raise Overrun(f"no time was left to start {command.name!r}")
         deadline = time.monotonic() + seconds
-        # One-offs of a shell have no file: another one must not run beside what a killed worker has left of one.
+        # One-offs of a shell have no file. A new run must not begin beside processes that a killed worker has left.
         path = os.path.realpath(self._path) if self._path is not None and not shell.is_of_shell(jobid) else ""
         own = run.jobid if run.backfill_of else jobid  # occurrences of a backfill may run at once
         name = make_name(path, run.prefix, own)
@@ -159,10 +159,10 @@ class Commands(Checkable, RoundRobin):
             group.end(find_grace(), time.sleep)
 
     def _find_time(self, run: Run, command: Command) -> tuple[float, float]:
-        """Return how many seconds a command has, and how many after that until SIGKILL at most."""
+        """Return the seconds that a command may take, and the most seconds from then until SIGKILL."""
         left, grace = run.deadline - run.now(), self._get_grace(command)
         if "timeout" in parse_options(run.options):
-            # It is in the deadline already. Beyond that, it still holds a slot.
+            # The deadline includes this timeout already. After the deadline, the command still holds a slot.
             return left, min(grace, self.grace)
         return min(command.timeout or math.inf, left), grace
 
@@ -176,8 +176,8 @@ class Commands(Checkable, RoundRobin):
 
     @property
     def ended(self) -> Callable[[Run, End], None] | None:
-        """What hears of each run that has ended; None if no command has ``on-failure``, so that it costs nothing."""
-        # Once there was one, there may be runs that are to be told.
+        """The function to call after each run; None if no command has ``on-failure``, so that it costs nothing."""
+        # Once there was such a command, runs of it may still end.
         known = self._file.get()
         self._tells = self._tells or any(each.on_failure for each in (*known.commands.values(), known.common))
         return self._hear if self._tells else None
@@ -188,12 +188,12 @@ class Commands(Checkable, RoundRobin):
             self._start_on_failure(run, end.event.value, error, run.tap.printed if run.tap else b"")
 
     def tell_missing(self, run: Run, why: str) -> None:
-        """Hear that no worker has a command for the job of `run`, so that it does not run."""
+        """Start ``on-failure``, as no worker has a command for the job of `run`. `why` is its error, in one line."""
         self._start_on_failure(run, on_failure.MISSING, why)
 
     def _start_on_failure(self, run: Run, outcome: str, error: str, output: bytes = b"") -> None:
         known = self._file.get()
-        # The command may be gone by now, or was never there.
+        # The command may have been removed, or never have existed.
         command = known.commands.get(shell.get_taker(run.base), known.common)
         if command.on_failure:
             on_failure.start(command, run, outcome, error, output)
@@ -208,7 +208,7 @@ class Commands(Checkable, RoundRobin):
         return list(self._commands)
 
     def describe_commands(self) -> Mapping[str, str]:
-        """Return what may be told of the first command lines, by name: they may hold secrets."""
+        """Return the summaries of the first command lines by name, without secrets: see `summarize_all`."""
         known = self._file.get()
         if self._summaries is None or self._summaries[0] != known.revision:
             self._summaries = known.revision, summarize_all(known.commands.values())
@@ -219,12 +219,12 @@ class Commands(Checkable, RoundRobin):
         return self.takes_shell_jobs if shell.is_of_shell(jobid) else shell.get_taker(jobid) in self._commands
 
     def examine(self) -> list[BadConfig]:
-        """Return all that is wrong with the file, of which the other methods raise the first."""
+        """Return all errors in the file. The other methods raise the first of them."""
         found = [] if self._path is None else list_commands(self._path)
         return [each for each in found if isinstance(each, BadConfig)]
 
     def find_missing(self) -> list[str]:
-        """Return a sentence for each folder and program of the file's commands that this host does not have."""
+        """Return a sentence for each problem of the commands on this host, such as a missing folder or program."""
         return list(find_missing(self._commands.values()))
 
     @property
@@ -243,10 +243,10 @@ class Commands(Checkable, RoundRobin):
     def _wait_for_end(
         self, run: Run, group: ProcessGroup, output: Output, deadline: float, grace: float, late: float
     ) -> bool:
-        """Wait for the command. If it has not ended by `deadline`, end its group within `late` and return False.
+        """Wait for the command. If it has not ended by `deadline`, end its group within `late` seconds, return False.
 
-        An exception ends the group too, and so does a cancellation: it ends the command by `cancel`, in another thread.
-        Then it has its `grace`, but not beyond `late` after the deadline.
+        An exception also ends the group, and so does a cancellation, by `cancel` in another thread. Both give the group
+        `grace` seconds, but not beyond `late` seconds after the deadline.
         """
 
         def find_grace() -> float:
@@ -254,7 +254,7 @@ class Commands(Checkable, RoundRobin):
 
         self._groups[run.tag, run.jobid] = group, find_grace
         try:
-            # Only now: whoever cancels it from now on finds the group.
+            # Checked only now: from now on, `cancel` finds the group.
             if not run.cancelled and output.read_until_exit(deadline):
                 if run.cancelled:
                     group.end(find_grace(), output.read)
