@@ -1,1 +1,1 @@
-"""Workers: they take jobs, call the worker class, and say how that ended."""
+"""Workers: they take jobs, call the worker class, and report how runs have ended."""

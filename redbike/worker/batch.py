@@ -1,11 +1,11 @@
 """Short jobs, several at a time: the runs that a worker has taken under one tag, and how many it takes.
 
-1. A worker takes as many jobs as it can run in `TARGET` seconds, by how long the last ones took. It runs them in turn.
-2. It tells the server of their ends without waiting for an answer. After a job that took longer than `UNREPORTED` it
-   does so at once: if the worker is killed then, that job is not run again, unless the server was still answering the
-   request before. Of very short jobs it tells later, `TOGETHER` at a time.
-3. When a batch takes longer than `SPLIT_AFTER`, another thread ends the jobs that are done, and gives back those that
-   have not begun, so that other workers may have them. Only the slow one is left.
+1. A worker takes as many jobs as it can probably run in `TARGET` seconds, as it has measured. It runs them in turn.
+2. It sends their ends to the server without waiting for a reply. After a job that took longer than `UNREPORTED`, it
+   sends them at once. If the worker is killed then, that job is not run again, unless the server had not yet answered
+   the request before. The ends of very short jobs are sent later, `TOGETHER` at a time.
+3. When a batch takes longer than `SPLIT_AFTER`, another thread ends the jobs that are done, and releases those that
+   have not begun, so that other workers can take them. Only the slow job is left.
 """
 
 import logging
@@ -39,7 +39,7 @@ LONG_ENOUGH = 1.0  # seconds: with a shorter timeout, jobs are taken one by one
 
 
 class Pace:
-    """How many jobs to take at a time."""
+    """The number of jobs to take at a time."""
 
     def __init__(self) -> None:
         self.number = 1
@@ -53,7 +53,7 @@ class Pace:
 class Batch:
     """Runs that were taken together, in order. Threads take them by atomic pops, so no run is done twice.
 
-    If it `is_shared`, others use its source once it is split.
+    If it `is_shared`, only other threads use the source of its jobs once it is split.
     """
 
     def __init__(self, runs: Sequence[Run], is_shared: bool = False) -> None:
@@ -64,7 +64,7 @@ class Batch:
         self.over: set[int] = set()  # the identities of the runs that are over
         self.watched: list[Run] = []  # the runs that have a heartbeat
         self.began = time.monotonic()
-        self.changing = threading.Lock()  # held to give runs back, and to close
+        self.changing = threading.Lock()  # held to release runs, and to close
         self.closed = False
         self.split = False
         self.settled = threading.Event()  # it is over, or split
@@ -154,7 +154,7 @@ class BatchRunner:
         self.watch.stop()
 
     def run(self, batch: Batch) -> list[EndedRun]:
-        """Run the jobs of `batch`; return those whose end the server was not told of."""
+        """Run the jobs of `batch`; return the ends that were not sent to the server."""
         self.watch.begin(batch)
         self._runner.spent = 0.0
         try:
@@ -181,12 +181,12 @@ class BatchRunner:
             except IndexError:
                 # The thread that splits batches was faster.
                 return
-            # Only now: what is given back takes no turn.
+            # Only now: a run that is released takes no turn.
             self._queues.advance(run.queue, self._find_shard(run.jobid))
             next_state = self._runner.run(run)
             batch.over.add(id(run))
             if batch.watched:
-                # What has ended gives no sign of life, while others of the batch go on.
+                # A run that has ended sends no heartbeat, while others of the batch still run.
                 self._heartbeat.remove(run)
             batch.done.append((run, next_state))
             if self._runner.spent > UNREPORTED or len(batch.done) >= TOGETHER:
@@ -201,13 +201,13 @@ class BatchRunner:
         self._source.tell(_drain(batch.done.popleft))
 
     def _drop_stale(self, batch: Batch) -> None:
-        """Leave out the runs of `batch` that are not this worker's any more, because it was suspended for so long."""
+        """Remove the runs from `batch` that this worker has lost because it was suspended for long."""
         with batch.changing:
             if batch.has_source:
                 batch.todo.extend(self._source.keep_own(_drain(batch.todo.popleft)))
 
     def split(self, batch: Batch) -> None:
-        """End what is done of `batch`, and give back what has not begun: it takes long."""
+        """End the runs of `batch` that are done, and release those that have not begun, as the batch takes long."""
         try:
             with batch.changing:
                 if not batch.closed:
@@ -216,10 +216,10 @@ class BatchRunner:
             batch.settled.set()
 
     def _split_open(self, batch: Batch) -> None:
-        # In this order: what is done meanwhile would have to wait for the slow one that is begun after it.
+        # In this order: otherwise a run that ends in between would wait for a slow one that begins after it.
         rest = _drain(batch.todo.pop)[::-1]
         done = _drain(batch.done.popleft)
-        # From now on there is time for a heartbeat.
+        # From now on, the runs take long enough for a heartbeat.
         left = batch.over | {id(run) for run in rest}
         batch.watched = [run for run in batch.runs if id(run) not in left]
         for run in batch.watched:
@@ -229,7 +229,7 @@ class BatchRunner:
         try:
             self._source.tell(done, patience=LEASE)
             if batch.has_source:
-                # The server may not have run what it was sent: it did not know the script, or its slot had moved.
+                # The server may not have run the last request: it did not know the script, or its slot had moved.
                 self._source.end([], patience=LEASE)
             if rest:
                 self._source.release(rest, patience=LEASE)
@@ -239,7 +239,7 @@ class BatchRunner:
 
 
 def _drain(pop: Callable[[], T]) -> list[T]:
-    """Return all that `pop` gives until there is no more."""
+    """Return all that `pop` returns until it raises `IndexError`."""
     found = []
     while True:
         try:

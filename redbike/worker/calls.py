@@ -1,6 +1,6 @@
-"""What a program does with a function of `redbike.worker.functions.Jobs`: it calls it, or sets and enqueues its jobs.
+"""The functions of `redbike.worker.functions.Jobs` for a program, which calls them, or sets and enqueues their jobs.
 
-The jobs are set by the `Redbike` or `AsyncRedbike` that was made with the `Jobs`; within a job, by that which runs it.
+The `Redbike` or `AsyncRedbike` that was made with the `Jobs` sets the jobs; within a job, the one that runs it does.
 """
 
 import asyncio
@@ -46,26 +46,26 @@ _DIGITS = 20  # of the digest that stands for arguments
 
 
 class AnyRedbike(Protocol):
-    """What is asked of a `Redbike` or an `AsyncRedbike`."""
+    """A `Redbike` or an `AsyncRedbike`."""
 
     @property
     def is_closed(self) -> bool:
         """Tell whether it was closed."""
 
     def _shares_jobs(self, other: Any) -> bool:
-        """Tell whether another one has the same jobs."""
+        """Tell whether another `Redbike` has the same jobs."""
 
     @property
     def set(self) -> Callable[..., Any]:
-        """Its method of this name; a coroutine function for an `AsyncRedbike`."""
+        """The method ``set``; a coroutine function for an `AsyncRedbike`."""
 
     @property
     def enter(self) -> Callable[..., Any]:
-        """Its method of this name."""
+        """The method ``enter``."""
 
     @property
     def wait(self) -> Callable[..., Any]:
-        """Its method of this name."""
+        """The method ``wait``."""
 
 
 class CallOptions(JobOptions, total=False):
@@ -82,43 +82,43 @@ class CallOptions(JobOptions, total=False):
 
 _OF_ENQUEUE = ("key", "after", "at")
 _NOT_OF_JOBS = (*_OF_ENQUEUE, "bike")
-# What a call does not give: an option of an earlier call, or of an earlier version of the program, counts no more.
+# What a call does not give is reset: an option of an earlier call, or of an earlier version of the program.
 _DEFAULTS = dict.fromkeys(name.replace("-", "_") for name in OPTIONS if name != GROUP_OF)
 
-# Seconds by a clock that nobody sets, and that goes on while the host sleeps, where there is one.
+# Seconds by a clock that nobody sets. Where the system has such a clock, it also runs while the host sleeps.
 read_clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class JobHandle(str, Generic[W]):
     """The id of a job that was set. With an `AsyncRedbike`, await it in the same event loop: then the job is stored.
 
-    For type checkers, `wait` of one that was awaited is to be awaited, too; of another one it returns the run.
+    For type checkers: if the handle was awaited, `wait` must be awaited, too; if not, `wait` returns the run.
     """
 
     _stored: "asyncio.Future[Any] | None" = None
     _bike: "AnyRedbike | None" = None
-    asked_at: float | None = None  # before its run was asked for, see `read_clock`; None if nobody knows
+    asked_at: float | None = None  # `read_clock` just before its run was requested; None if unknown
 
     def __reduce__(self) -> tuple[type["JobHandle"], tuple[str]]:
         return JobHandle, (str(self),)  # a Redbike cannot be pickled
 
     def __copy__(self, memo: object = None) -> Self:
-        return self  # as it is of a text
+        return self  # as for a text
 
     __deepcopy__ = __copy__
 
     def wait(self, timeout: DurationLike | None = None) -> W:
         """Wait until the run of the job has ended, and return it, a `PastRun`; see `Redbike.wait`.
 
-        Raise `NoSuchJob` if it never runs, as it was withdrawn or cancelled, or has expired. With an `AsyncRedbike` it
-        is to be awaited.
+        Raise `NoSuchJob` if the job never runs because it was withdrawn or cancelled, or has expired. With an
+        `AsyncRedbike`, await this call.
         """
         if self._bike is None:
             raise RedbikeError(f"nobody has set {str(self)!r} here: Redbike.wait() waits for any job")
         return cast(W, self._bike.wait(self, timeout) if self._stored is None else self._wait(self._bike, timeout))
 
     async def _wait(self, bike: "AnyRedbike", timeout: DurationLike | None) -> Any:
-        # In another loop, after the call that stores it, behind which one of its name comes.
+        # In another loop, await a call that does nothing: it follows the call of the same name that stores the job.
         await (self if self._is_of_this_loop() else cast(Any, bike)._start(bool, f"storing the job {str(self)!r}"))
         return await bike.wait(self, timeout)
 
@@ -135,19 +135,19 @@ class JobHandle(str, Generic[W]):
 
 
 class Bikes:
-    """All that were made with one `Jobs`, as long as they are there."""
+    """The Redbikes that were made with one `Jobs`, as long as the program keeps them."""
 
     def __init__(self) -> None:
         self._all: list[weakref.ref[AnyRedbike]] = []
-        self.find_traceparent: Callable[[], str | None] | None = None  # of the current span, if they are traced
+        self.find_traceparent: Callable[[], str | None] | None = None  # that of the current span, if jobs are traced
 
     def add(self, bike: AnyRedbike) -> None:
-        """Note one that was made; one that is noted already becomes the last one."""
+        """Note a Redbike that was made. One that is noted already becomes the last one."""
         self._all = [each for each in self._all if each() not in (None, bike)]
         self._all.append(weakref.ref(bike))
 
     def find(self, name: str) -> AnyRedbike:
-        """Return who sets a job of the function `name`: in an event loop an `AsyncRedbike`, if there is one.
+        """Return the Redbike that sets jobs of the function `name`: in an event loop an `AsyncRedbike`, if one exists.
 
         Raise `RedbikeError` if there is none, or if there are several for different jobs.
         """
@@ -170,11 +170,11 @@ class Bikes:
 
 
 class JobFunction(Generic[P, R]):
-    """A function that `Jobs.job` has decorated. To call it is to call the function, at once, without any job.
+    """A function that `Jobs.job` has decorated. Calling it calls the function at once, without any job.
 
-    Its other methods set jobs, for workers to run. They take the arguments of the function, except ``jobid``, which a
-    worker gives; type checkers do not know of that, so a typed program reads ``current_run().base``. The arguments
-    must be JSON, and are the job's data: an object with them by their names, or what the parameter ``data`` gets.
+    Its other methods set jobs, for workers to run. They take the arguments of the function, except ``jobid``, which
+    the worker passes. Type checkers do not know this, so a typed program reads ``current_run().base``. The arguments
+    must be JSON. They become the job's data: an object of them by name, or the value of the parameter ``data``.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class JobFunction(Generic[P, R]):
     ) -> None:
         update_wrapper(self, function)
         self._function, self._jobid, self._signature, self._bikes = function, jobid, signature, bikes
-        self._functions = functions  # the ids of all in the same `Jobs`
+        self._functions = functions  # the ids of all functions of the same `Jobs`
         self._options: CallOptions = {} if options is None else options
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -206,7 +206,7 @@ class JobFunction(Generic[P, R]):
     def jobid(self, key: JobKey) -> str:
         """Return the id of the job that `key` names: ``remind:anna`` of ``remind``.
 
-        Raise `BadJobId` for a bad one, and for one that another function takes, such as ``remind:boss``.
+        Raise `TypeError` for a bad key, and `BadJobId` for an id that is bad or of another function: ``remind:boss``.
         """
         if isinstance(key, bool) or not isinstance(key, JobKey):
             raise TypeError(f"bad key {key!r:.80} of a job of {self._signature.name}: a text, number or UUID is needed")
@@ -220,10 +220,10 @@ class JobFunction(Generic[P, R]):
     def options(self, **options: Unpack[CallOptions]) -> "JobFunction[P, R]":
         """Return the same function, whose jobs are set with these options.
 
-        `enqueue` runs the job so long `after` now by the server's clock (seconds, a duration such as ``"30s"``, or a
-        timedelta; 0 is at once), or at an instant `at` (epoch seconds, ISO 8601, or an aware datetime). `key` names it.
-        `bike` is the `Redbike` or `AsyncRedbike` that sets it. The others are those of `Redbike.set`. Raise `BadConfig`
-        and `BadSchedule` for bad ones, and `TypeError` for ``data``, an unknown option, and `after` with `at`.
+        `enqueue` runs the job `after` a time from now, by the server's clock (seconds, a duration such as ``"30s"``, or
+        a timedelta; 0 is at once), or `at` an instant (epoch seconds, ISO 8601, or an aware datetime). `key` names the
+        job. `bike` is the `Redbike` or `AsyncRedbike` that sets it. The others are those of `Redbike.set`. Raise
+        `BadConfig` and `BadSchedule` for bad values; `TypeError` for ``data``, an unknown option, `after` with `at`.
         """
         if DATA in options:
             raise TypeError(f"the data of a job of {self._signature.name} are its arguments")
@@ -240,9 +240,9 @@ class JobFunction(Generic[P, R]):
     def set(self, key: JobKey, schedule: ScheduleLike, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """Set the job that `key` names: the function is called with these arguments whenever `schedule` says so.
 
-        The job loses all options that it has and that are not given here. Only its group stays.
-        Raise `TypeError` for arguments that do not fit, `BadSchedule`, `BadJobId`, `BadConfig` for what is no JSON, and
-        `RedbikeError` without a `Redbike`.
+        The job loses all options that are not given here, except its group.
+        Raise `TypeError` for arguments that do not fit, `BadConfig` for arguments that are no JSON, `BadSchedule`,
+        `BadJobId`, and `RedbikeError` without a `Redbike`.
         """
         if misplaced := [name for name in _OF_ENQUEUE if self._options.get(name) is not None]:
             raise TypeError(f"{', '.join(misplaced)}: only enqueue() takes that; set() takes a key and a schedule")
@@ -252,9 +252,9 @@ class JobFunction(Generic[P, R]):
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """Run the function once with these arguments, soon; `options` may name another time, and the job.
 
-        Without a key, a digest of the arguments names the job; those that equal their defaults count as left out. So
-        while a job waits, the same call again adds no second one; while it runs, it runs once more. To run the function
-        for each call, give each a `key` of its own. Raise as `set` does.
+        Without a key, a digest of the arguments names the job; arguments that equal their defaults do not count. So
+        an equal call adds no second job while the job waits; while it runs, the call makes it run once more. To run
+        the function for each call, give each call its own `key`. Raise as `set` does.
         """
         data = self._signature.bind(args, kwargs)
         key = self._options.get("key")
@@ -262,7 +262,7 @@ class JobFunction(Generic[P, R]):
         return self._store("set", jobid, _make_one_off(jobid, self._options) or "NOW", data)
 
     def _store(self, method: str, jobid: str, schedule: ScheduleLike, data: Any) -> JobHandle:
-        format_data(data)  # before it is sent: what is wrong is the caller's
+        format_data(data)  # checked before it is sent: the caller gets the error
         bike = self._options.get("bike") or self._bikes.find(self._signature.name)
         options = _DEFAULTS | _leave_out(self._options)
         if self._bikes.find_traceparent and "traceparent" not in self._options:
@@ -279,14 +279,14 @@ class JobFunction(Generic[P, R]):
 
 
 class AsyncJobFunction(JobFunction[P, R]):
-    """A coroutine function that was decorated: for whoever asks whether it is one."""
+    """A coroutine function that was decorated: `inspect` also takes it for a coroutine function."""
 
     async def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:  # type: ignore[override]
         return await cast(Any, self._function(*args, **kwargs))
 
 
 def _leave_out(options: CallOptions) -> dict[str, Any]:
-    """Return the options of a job."""
+    """Return the options of a job among `options`."""
     return {name: value for name, value in options.items() if name not in _NOT_OF_JOBS}
 
 

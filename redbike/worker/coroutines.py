@@ -1,7 +1,7 @@
-"""Runs coroutines to their end, from any thread, in an event loop of its own.
+"""Run coroutines to their end, from any thread, in an event loop of their own.
 
 A coroutine may end its event loop: it may stop it, or call ``sys.exit()`` in a task. Then all coroutines in that loop
-end with `LoopEnded`, and the next one gets a new loop.
+end with `LoopEnded`, and the next coroutine gets a new loop.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Coroutines:
         self._given = loop
         self._loop: _Loop | None = None
         self._changing = threading.Condition(threading.Lock())
-        self._is_held = False  # whether what is started waits for the end of `together`
+        self._is_held = False  # whether started coroutines wait for the end of `together`
         self._running: dict[Hashable, tuple[_Loop, _Started]] = {}
 
     @contextlib.contextmanager
@@ -82,8 +82,8 @@ class Coroutines:
     ) -> None:
         """Call `call` in the event loop, in the context of the caller, and await what it returns, as `run` does.
 
-        `note_end` hears how that ends, in any thread. Without a `key`, nothing cancels it. With one, `forget` is to be
-        called when it has ended. `given` is what is closed if it does not begin.
+        `note_end` is called with the ending, in any thread. Without a `key`, nothing can cancel the call. With a `key`,
+        call `forget` when it has ended. `given` is closed if the call never begins.
         """
         until = float("inf") if seconds is None else time.monotonic() + seconds
         with self._changing:
@@ -97,12 +97,12 @@ class Coroutines:
                 self._running[key] = self._loop, started
 
     def forget(self, key: Hashable) -> None:
-        """Let `cancel` not find what was started under this name any more."""
+        """Forget what was started under this name, so that `cancel` does not find it."""
         self._running.pop(key, None)
 
     @staticmethod
     def wait(future: Future[Ending]) -> Any:
-        """Return what was started has returned, or raise what it has raised."""
+        """Return what the coroutine of `future` returns, or raise what it raises."""
         result, error = future.result()
         if error is not None:
             raise error
@@ -118,7 +118,7 @@ class Coroutines:
         return bool((found := self._running.get(key)) and found[1].is_late)
 
     def cancel_all(self, seconds: float) -> None:
-        """Cancel all coroutines; wait for up to so many `seconds` until they have ended."""
+        """Cancel all coroutines that have a key; wait for up to `seconds` until they have ended."""
         running = list(self._running.values())
         for loop, started in running:
             loop.cancel(started)
@@ -126,7 +126,7 @@ class Coroutines:
             self._changing.wait_for(lambda: not any(loop.has(started) for loop, started in running), seconds)
 
     def stop(self) -> None:
-        """End the thread; nothing runs in it any more."""
+        """End the thread. No coroutine may run in it any more."""
         with self._changing:
             if self._loop is not None and not self._loop.is_over:
                 self._loop.stop()
@@ -140,7 +140,7 @@ class _Started:
     jobid: str
     until: float  # its deadline, by the monotonic clock
     note_end: Callable[[Ending], object]
-    given: Awaitable[Any] | None  # what is to be closed
+    given: Awaitable[Any] | None  # closed if it does not begin
     context: Context = field(default_factory=copy_context)  # that of the caller: it has the current run
     task: asyncio.Task[None] | None = None  # None until it begins
     is_cancelled: bool = False  # perhaps before it has begun
@@ -148,7 +148,7 @@ class _Started:
     ending: Ending | None = None  # a task that is cancelled before it begins has none
 
     def find_ending(self, end: LoopEnded) -> Ending:
-        """Return how it has ended, or else ends with its loop. Who has ended that has failed, whatever it returns."""
+        """Return how it has ended, or else that its loop has. A run that may have ended the loop has failed anyway."""
         return (None, end) if self.ending is None or end.blames(find_run(self.context)) else self.ending
 
 
@@ -158,11 +158,11 @@ class _Loop:
     def __init__(self, changing: threading.Condition, given: asyncio.AbstractEventLoop | None) -> None:
         self.is_over = False
         self._changing = changing
-        self._pending, self._begun = set[_Started](), set[_Started]()  # these, and those of them with a task
-        self._starting: deque[_Started] = deque()  # those without one
-        self._is_woken = False  # whether the loop is to begin these
-        self._next_check = float("inf")  # when it looks for deadlines that have passed
-        self._timer: asyncio.TimerHandle | None = None  # by which it does
+        self._pending, self._begun = set[_Started](), set[_Started]()  # all, and those with a task
+        self._starting: deque[_Started] = deque()  # those without a task
+        self._is_woken = False  # whether the loop will begin these
+        self._next_check = float("inf")  # when deadlines are checked next
+        self._timer: asyncio.TimerHandle | None = None  # of that check
         self._is_own = given is None
         self._loop = given or asyncio.new_event_loop()
         if self._is_own:
@@ -192,7 +192,7 @@ class _Loop:
                 self._begun.add(started)
                 task.add_done_callback(partial(self._end, started), context=started.context)
             except BaseException as error:
-                # The factory is the user's own: it may raise anything, and the others are to begin.
+                # The task factory is the user's own: it may raise anything, but the others must begin.
                 with contextlib.suppress(BaseException):
                     finishing.close()
                 started.ending = None, error
@@ -203,7 +203,7 @@ class _Loop:
             self._check_at(started.until)
 
     def _check_at(self, until: float) -> None:
-        """See that deadlines are checked at this instant: a timer for each coroutine would cost more than all else."""
+        """Check deadlines at this instant, or earlier: a timer for each coroutine would cost more than all else."""
         if until < self._next_check:
             self._next_check = until
             if self._timer:
@@ -211,7 +211,7 @@ class _Loop:
             self._timer = self._loop.call_later(until - time.monotonic(), self._check)
 
     def _check(self) -> None:
-        """Cancel what has outlived its deadline."""
+        """Cancel the coroutines that have outlived their deadlines."""
         now, self._next_check = time.monotonic(), float("inf")
         for started in self._begun:
             if started.until <= now and not started.is_late and started.task:
@@ -230,7 +230,7 @@ class _Loop:
             if inspect.isawaitable(result):
                 result = await result
         except BaseException as error:
-            # Whatever would end the loop is the failure of this run alone.
+            # An error that would end the loop is the failure of this run alone.
             failure = Overrun(TOO_LATE) if started.is_late and isinstance(error, asyncio.CancelledError) else error
         if os.getpid() != process:
             leave_fork(started.jobid, failure)
@@ -280,7 +280,7 @@ class _Loop:
             end.log(started.jobid for started in pending)
         endings = [started.find_ending(end) for started in pending]
         self._close()
-        # Only now: no run begins again while it still has last words.
+        # Only now: no run may begin again while its tasks are still being cancelled.
         for started, ending in zip(pending, endings, strict=True):
             started.note_end(ending)
 
@@ -295,6 +295,6 @@ class _Loop:
 
 
 def _discard(awaitable: Awaitable[Any] | None) -> None:
-    """Give up a coroutine that has not begun; nothing happens to one that is over."""
+    """Close a coroutine that has not begun; for one that is over, this does nothing."""
     if asyncio.iscoroutine(awaitable):
         awaitable.close()

@@ -22,7 +22,7 @@ def enter_run(run: Run) -> None:
 
 
 def is_in_run() -> bool:
-    """Tell whether the caller is ``work``, or what that calls."""
+    """Tell whether the caller is ``work``, or was called by it."""
     return _current.get(None) is not None
 
 
@@ -36,5 +36,5 @@ def is_in_loop() -> bool:
 
 
 def find_run(context: contextvars.Context) -> Run | None:
-    """Return the run of another context."""
+    """Return the run of another context; None if it has none."""
     return context.get(_current)

@@ -1,4 +1,4 @@
-"""The ends of runs: what the server answers to them, and what follows when something was set during a run."""
+"""The ends of runs: what the server replies to them, and what follows if the job was changed during a run."""
 
 import logging
 import time
@@ -21,12 +21,12 @@ from redbike.worker.notify import Notifier
 
 log = logging.getLogger("redbike.worker")
 
-MANY = 1000  # ends after which a worker looks how many entries the journal has
-CROWDED = 4000  # entries with which it archives them: no dispatcher does, or it cannot keep up
+MANY = 1000  # ends after which a worker counts the entries of the journal
+CROWDED = 4000  # entries from which on it archives them: no dispatcher does, or none can keep up
 
 
 class Ends:
-    """Ends runs, from any thread, and says so to whoever wants to know. `settings_for` gives the settings of a run."""
+    """Ends runs, from any thread, and notifies ``ended``, the log and URLs. `settings_for` returns a run's settings."""
 
     def __init__(
         self, store: Store, loop: Loop, settings_for: Callable[[Run], Settings], notifier: Notifier, pings: Pings
@@ -36,7 +36,7 @@ class Ends:
         self._loop = loop
         self._settings_for = settings_for
         self.run_log = RunLog()
-        self._entries = 0  # of the journal, which this process has added since it looked how many there are
+        self._entries = 0  # of the journal, which this process has added since it last counted them
 
     def end(self, ended: Sequence[EndedRun], patience: float | None = None) -> None:
         """End runs, until Redis answers. Raise `Unreachable` after `patience` seconds."""
@@ -83,13 +83,13 @@ class Ends:
             log.warning(lost, run.jobid, run.tag, answer.word)
 
     def end_overrun(self, run: Run) -> None:
-        """End a run that has outlived its deadline; its `work` may go on, but its end will change nothing."""
+        """End a run that has outlived its deadline. Its `work` may continue, but its end changes nothing."""
         settings = self._settings_for(run)
         if run.tap and run.output_size:
             # Its command still runs.
             run.output = run.tap.show(run.output_size)
         self._commit(run, decide_overrun(run, settings, run.now()), settings)
-        # What was cancelled has not failed.
+        # A cancelled run has not failed.
         level = logging.INFO if run.cancelled else logging.ERROR
         log.log(level, "%s: overran its timeout of %g s", run.jobid, run.timeout)
 
@@ -107,7 +107,7 @@ class Ends:
 
 
 def group_by_tag(ended: Sequence[EndedRun]) -> Sequence[Sequence[EndedRun]]:
-    """Return the ends of runs in groups of those that were taken together: a script ends such a group."""
+    """Return the ends in groups of runs that were taken together: one script call ends a group."""
     groups: dict[str, list[EndedRun]] = {}
     for each in ended:
         groups.setdefault(each[0].tag, []).append(each)
@@ -117,33 +117,33 @@ def group_by_tag(ended: Sequence[EndedRun]) -> Sequence[Sequence[EndedRun]]:
 def commit(
     store: Store, run: Run, next_state: NextState, settings: Settings, answer: Answer | None = None
 ) -> tuple[Answer, NextState]:
-    """End `run`, and compute its next state again for as long as the script says that it no longer fits.
+    """End `run`. Compute its next state again as long as the script replies that the state does not fit any more.
 
-    `answer` is what the script has said already, if it was asked. Return what it says in the end, and to what.
+    `answer` is the reply to `next_state`, if there is one already. Return the last reply, and the state it belongs to.
     """
     decided, late = next_state, 0.0
     answer = answer or store.runs.end(run, next_state)
     while answer.word in ("changed", "overrun"):
         if answer.word == "overrun" and run.was_in_time and not late:
-            # Redis was away, and has heard of it late.
+            # Redis was away, and has received the end late.
             late = time.monotonic() - run.over
             answer = store.runs.end(run, decided, late)
         elif answer.word == "overrun":
             decided = next_state = decide_overrun(run, settings, run.now())
             answer = store.runs.end(run, decided)
         else:
-            # From how the run itself has ended: what was computed for the last change need not hold for this one.
+            # From `next_state`, as the run has ended: the state computed for the last change may not fit this one.
             decided = decide_again(run, next_state, answer, settings, run.now())
             answer = store.runs.end(replace(run, schedule=answer.detail), decided, late)
     return answer, decided
 
 
 def release(store: Store, runs: Sequence[Run]) -> list[EndedRun]:
-    """Give back runs of one tag that have not begun; return the ends of those that must be ended instead.
+    """Release runs of one tag that have not begun; return the ends of those that must be ended instead.
 
-    What was set or cancelled meanwhile counts from the end of a run. Such a run ends without having begun.
+    If a job was set or cancelled meanwhile, this takes effect when its run ends. So such a run must be ended.
     """
     kept = [run for run, word in zip(runs, store.runs.release(runs), strict=True) if word == "kept"]
     for run in kept:
-        run.over = run.received  # however late the server hears of it, it has not overrun
+        run.over = run.received  # it has not overrun, however late the server receives its end
     return [(run, decide_left(run, 0.0)) for run in kept]

@@ -12,7 +12,7 @@
     @jobs.job("remind")
     def remind(jobid: str, data: dict[str, str]) -> None: ...
 
-``redbike up module:jobs`` runs that.
+``redbike up module:jobs`` runs these jobs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,12 +44,12 @@ from redbike.worker.signatures import CallSignature, read_signature
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# The options that a worker decides on. The other ones count only if they are stored with a job.
+# The options that a worker reads from the function. The others count only if they are stored with a job.
 _OF_WORKERS = (
     *("timeout", "on-timeout", "on-error", "retries", "backoff", "max-backoff", "jitter"),
     *("stop-after", "keep-result", "ping-url"),
 )
-# Those that are stored with each job that a method of the function sets. What is left is about the times of a schedule.
+# Those that are stored with each job that a method of the function sets. The rest are about the times of a schedule.
 _OF_CALLS = (
     *("on-lost", "expires", "start-within", "finish-within", "overlap", "forget-after"),
     *("history", "output", "tags", "owner", "note"),
@@ -75,10 +75,10 @@ class Jobs:
     ``remind:anna``. Of several functions, the one with the longest id works the job. Jobs wait in the queue that the
     stock workers give to the name of their function: the queue of ``remind`` and ``remind:anna`` is ``work-remind``.
     All these queues are worked in turn. `limits` has limits by the names of queues, such as ``{"remind":
-    Limit(rate="100/m")}``; None leaves all as they are. `startup`, `shutdown` and `middleware` are as in `WorkerClass`.
+    Limit(rate="100/m")}``; None changes no limit. `startup`, `shutdown` and `middleware` are as in `WorkerClass`.
 
-    After a failure or a timeout a recurring job goes on, as with cron, unless an option or a setting says otherwise.
-    With the option ``retries``, its runs are retried so often before that. Raise `BadConfig` for bad arguments.
+    After a failure or a timeout a recurring job is rescheduled, as with cron, unless an option or a setting says
+    otherwise. The option ``retries`` says how often it is retried before that. Raise `BadConfig` for bad arguments.
     """
 
     reads_options = True  # in `settings_for`
@@ -94,7 +94,7 @@ class Jobs:
     ) -> None:
         self.concurrency = concurrency
         self.startup, self.shutdown = startup, shutdown
-        # Read once, as it may be an iterator. What is no list is named below.
+        # Read once, as it may be an iterator. A value that is no list raises an error below.
         is_list = isinstance(middleware, Iterable) and not isinstance(middleware, str)
         self.middleware = tuple(middleware) if is_list else middleware
         self._limits = limits
@@ -106,7 +106,7 @@ class Jobs:
         if middleware is None:
             raise BadConfig(f"bad middleware of {type(self).__name__}: a list of functions is needed, not None")
         for each in self.middleware:
-            # Its module is only loaded where there is one.
+            # For `Tracing`, whose module is only loaded if a program uses it.
             if getattr(each, "gives_traceparent", None) is True:
                 self._bikes.find_traceparent = cast(Any, each).traceparent
 
@@ -125,20 +125,20 @@ class Jobs:
         stop_on: type[BaseException] | Sequence[type[BaseException]] | None = None,
         **options: Unpack[JobOptions],
     ) -> Callable[[Callable[P, R]], JobFunction[P, R]]:
-        """Add the function below to the jobs. It may be ``async``, and can be called as before; see `JobFunction`.
+        """Add the decorated function. It may be ``async``, and can be called as before; see `JobFunction`.
 
-        It has a schedule of one kind: `every` (seconds, a duration such as ``"1h"``, or a timedelta), `cron`, `rrule`,
+        Give at most one schedule: `every` (seconds, a duration such as ``"1h"``, or a timedelta), `cron`, `rrule`,
         `at` (epoch seconds, ISO 8601, or an aware datetime), or as `schedule` any that `Redbike.set` takes. `tz` is the
-        zone of its times; without it that is the setting ``timezone``. Without a schedule, the function works jobs that
-        are set elsewhere. `queue` names another queue, as ``A`` for ``work-A``. `options` are those of `Redbike.set`.
-        Those that are not about the times of a schedule hold for the jobs that methods of the function set, too.
+        zone of its times; the default is the setting ``timezone``. Without a schedule, the function runs jobs that are
+        set elsewhere. `queue` names another queue, as ``A`` for ``work-A``. `options` are those of `Redbike.set`. All
+        but those about the times of a schedule also apply to the jobs that methods of the function set.
 
-        Only errors of the types `retry_on` are retried, as often as the option ``retries`` says; without it, all are.
-        An error of a type of `stop_on` ends its job at once. Each is an exception type or a tuple of some. The function
-        is called with the parameters that it has: ``jobid``, and ``data`` or the arguments that the data name.
+        Only errors of the types `retry_on` are retried, as often as the option ``retries`` says; None means all errors.
+        An error of a type of `stop_on` stops its job at once. Give one exception type or a tuple of types. The function
+        is called with those parameters that it has: ``jobid``, and ``data`` or the arguments that the data name.
 
         Raise `BadSchedule`, `BadJobId`, `BadQueueName`, `BadConfig` for a bad option or an id that is there already,
-        and `TypeError` for what is no function, for parameters that a job cannot give, for several kinds of schedule,
+        and `TypeError` if it is no function, for parameters that a job cannot give, for several kinds of schedule,
         and for a schedule without the data that the function needs.
         """
         if callable(jobid):
@@ -154,7 +154,7 @@ class Jobs:
     def _add(
         self, jobid: str, make: Callable[[Callable[..., Any], CallSignature], _Function], function: Callable[P, R]
     ) -> JobFunction[P, R]:
-        """Add a function, or one that is added already under another id, and return it as that of this job."""
+        """Add a function, perhaps one that has another job id already; return the function of this job id."""
         plain: Callable[P, R] = function._function if isinstance(function, JobFunction) else function
         signature = read_signature(plain)
         made = make(plain, signature)
@@ -170,11 +170,11 @@ class Jobs:
     def schedules(self) -> list[tuple[str, str, JobOptions]]:
         """Return (job id, schedule, options) of each function with a schedule, in their order.
 
-        Options and data that it does not have are None: so whoever sets the job resets them.
+        Options and data that it does not have are None, so that setting the job resets them.
         """
         absent = _use_underscores(dict.fromkeys(COLUMNS[2:]))
         return [
-            # Copies: whoever changes them changes nothing here.
+            # Copies: changing them changes nothing here.
             (jobid, each.schedule, cast(JobOptions, {**absent, **deepcopy(each.options)}))
             for jobid, each in self._functions.items()
             if each.schedule
@@ -185,7 +185,7 @@ class Jobs:
         return _STOCK.name_queue(code)
 
     def queue_for(self, jobid: str) -> str:
-        """Return the queue of a job. One without a function waits in the first queue: its run says what is wrong."""
+        """Return the queue of a job. A job without a function waits in the first queue: its run raises an error."""
         function = self._find(jobid) or next(iter(self._functions.values()), None)
         if function is None:
             raise BadQueueName(f"no queue for {jobid!r}: no function was added yet, with @jobs.job")
@@ -203,7 +203,7 @@ class Jobs:
     def _find_timeout(self, queue_name: str, default: float) -> float | None:
         """Return `timeout`, where `default` counts for functions of the queue that have none of their own."""
         longest = self.timeout(queue_name)
-        if longest is None or type(self).timeout is not Jobs.timeout:  # that of a subclass is as it says
+        if longest is None or type(self).timeout is not Jobs.timeout:  # a subclass decides itself
             return longest
         lacks = any(each.own.get("timeout") is None for each in self._functions.values() if each.queue == queue_name)
         return max(longest, default) if lacks else longest
@@ -226,7 +226,7 @@ class Jobs:
         )
 
     def note_bike(self, bike: AnyRedbike) -> None:
-        """Hear of a `Redbike` or `AsyncRedbike` that was made with this: it sets the jobs of the functions."""
+        """Note a `Redbike` or `AsyncRedbike` that was made with this: it sets the jobs of the functions."""
         self._bikes.add(bike)
 
     def _find_error_rules(self, jobid: str) -> ErrorRules | None:
@@ -247,7 +247,7 @@ class Jobs:
     def is_async(self, jobid: str) -> bool:
         """Tell whether the function of `jobid`, or its ``__call__``, is ``async def``.
 
-        That of a decorator is not, if it only returns the coroutine of another function; its run awaits that.
+        A plain function that returns the coroutine of another function is not. Its run awaits that coroutine.
         """
         function = self._find(jobid)
         return function is not None and function.signature.is_async
@@ -291,7 +291,7 @@ def _use_underscores(options: Mapping[str, Any]) -> JobOptions:
 
 
 def _list_of_calls(options: JobOptions) -> CallOptions:
-    """Return the options that each job has that a method of the function sets."""
+    """Return the options that are stored with each job that a method of the function sets."""
     return cast(CallOptions, {name: value for name, value in options.items() if name.replace("_", "-") in _OF_CALLS})
 
 

@@ -15,14 +15,14 @@ from redbike.worker.live import LivePublisher
 log = logging.getLogger("redbike.heartbeat")
 
 INTERVAL = LEASE / 4  # seconds between two heartbeats: two may get lost
-STUCK_AFTER = 5.0  # seconds after its deadline for which a function may go on: coroutines end after it
+STUCK_AFTER = 5.0  # seconds after its deadline for which a function may still run: coroutines end after their deadlines
 
 
 class Heartbeat:
     """Renews the leases of runs, and calls `overrun` once for each that outlives its deadline.
 
-    It calls `cancel` once for each run that somebody has cancelled, and `stuck` when the function of a run goes on
-    for `STUCK_AFTER` seconds after its deadline, and when that is over.
+    It calls `cancel` once for each run that somebody has cancelled. It calls `stuck` if the function of a run still
+    runs `STUCK_AFTER` seconds after its deadline, and again when that function ends.
 
     The thread sleeps until the next lease or deadline. Short jobs cost nothing: a run wakes the thread only if its
     deadline comes before the thread would wake by itself.
@@ -40,9 +40,9 @@ class Heartbeat:
         self._cancel = cancel
         self._report_stuck = stuck
         self._live = LivePublisher(store.live)
-        self._going_on: dict[tuple[str, str], Run] = {}  # they have no heartbeat any more, but have not ended
+        self._going_on: dict[tuple[str, str], Run] = {}  # without heartbeats, but their functions still run
         self._reserved: dict[tuple[str, str], Run] = {}  # those of them that count for the limits of their queues
-        self._reported: set[tuple[str, str]] = set()  # those of which `stuck` has heard
+        self._reported: set[tuple[str, str]] = set()  # those for which `stuck` was called
         self._runs: dict[tuple[str, str], Run] = {}  # by tag and job id
         self._changed = threading.Condition()
         self._wake_at = float("inf")
@@ -56,12 +56,12 @@ class Heartbeat:
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="redbike-heartbeat", daemon=True)
                 thread.start()
-                self._thread = thread  # only now: the system may have no room for one
+                self._thread = thread  # only now: the start may fail
             if self._find_due(run) < self._wake_at:
                 self._changed.notify()
 
     def remove(self, run: Run) -> None:
-        """Send none for `run` any more: it has ended."""
+        """Send no more heartbeats for `run`: it has ended."""
         key = run.tag, run.jobid
         if self._runs.pop(key, None) is None and self._going_on:
             with self._changed:
@@ -73,11 +73,11 @@ class Heartbeat:
             self._give_back(key)
 
     def list_runs(self) -> list[Run]:
-        """Return the runs for which it is sent."""
+        """Return the runs that have a heartbeat."""
         return list(self._runs.values())
 
     def list_stuck(self, seconds: float = STUCK_AFTER) -> list[Run]:
-        """Return the runs whose functions go on for so many seconds after their deadlines."""
+        """Return the runs whose functions still run `seconds` or more after their deadlines."""
         now = time.monotonic()
         return [run for run in list(self._going_on.values()) if now >= run.local_deadline + seconds]
 
@@ -99,7 +99,7 @@ class Heartbeat:
             waiting.append(time.monotonic() + INTERVAL)
         if runs or waiting:
             return min([*map(self._find_due, runs), *waiting])
-        # The run that woke the thread has ended. It does not rest at once, or else each of the next runs would wake it.
+        # The run that woke the thread has ended. The thread does not rest at once: each next run would wake it again.
         return time.monotonic() + INTERVAL if self._wake_at == float("inf") else float("inf")
 
     def _run(self) -> None:
@@ -118,7 +118,7 @@ class Heartbeat:
         return [run for key, run in list(self._going_on.items()) if key not in self._reported]
 
     def _drop(self, run: Run) -> None:
-        """Send none for `run` any more, though its function goes on."""
+        """Send no more heartbeats for `run`, although its function still runs."""
         key = run.tag, run.jobid
         with self._changed:
             if key in self._runs:
@@ -129,12 +129,12 @@ class Heartbeat:
         self._check_reserved(key)
 
     def _reserve(self, run: Run) -> None:
-        """Let the function of `run`, which goes on, count for the limit of its queue, if that has one."""
+        """Let the function of `run`, which still runs, count for the limit of its queue, if the queue has one."""
         if self._store.queue_limits.reserve(run.queue, run.tag, run.jobid, LEASE):
             self._reserved[run.tag, run.jobid] = run
 
     def _check_reserved(self, key: tuple[str, str]) -> None:
-        """Give back a place whose function has ended during the request for it."""
+        """Release the place of a function that has ended during the request for the place."""
         if key not in self._going_on:
             self._give_back(key)
 
@@ -146,7 +146,7 @@ class Heartbeat:
                 log.debug("%s: its place in the queue is free in %g s: %s", run.jobid, LEASE, error)
 
     def give_back(self) -> None:
-        """Let no function count any more for the limit of its queue: this process is about to end."""
+        """Release all places in the limits of queues: this process is about to end."""
         for key in list(self._reserved):
             self._give_back(key)
 
@@ -187,13 +187,13 @@ class Heartbeat:
             log.exception("a heartbeat was interrupted")
             time.sleep(INTERVAL)
         if self._runs:
-            # A job that goes on after its deadline is not among them.
+            # A job that continues after its deadline is not among them.
             watchdog.feed()
 
     def _take_note(self, run: Run, word: str) -> bool:
-        """Do what the answer to the heartbeat of `run` asks for, and tell whether that went well.
+        """Act on the reply `word` to the heartbeat of `run`; return whether this succeeded.
 
-        Only what the server refuses concerns other runs.
+        Raise only errors of the server, which concern other runs, too.
         """
         try:
             if word == "cancelled":
@@ -201,7 +201,7 @@ class Heartbeat:
                     self._cancel(run)
                 return True
             if word == "overrun":
-                # First: nobody is to take its place in between.
+                # First: no other run may take its place in between.
                 self._reserve(run)
                 self._overrun(run)
             else:
@@ -210,14 +210,14 @@ class Heartbeat:
         except RedbikeError:
             raise
         except Exception:
-            # As where no thread can be started. The next heartbeat tries again.
+            # For example, no thread can be started. The next heartbeat tries again.
             log.exception("%s: run %s goes on, though it is to end: %s", run.jobid, run.tag, word)
             return False
         return True
 
 
 class Heartbeats(Heartbeat):
-    """The heartbeats of runs in several shards: one that does not answer costs no run of another its lease."""
+    """The heartbeats of runs in several shards. If a shard does not answer, runs of others still keep their leases."""
 
     def __init__(self, heartbeats: Sequence[Heartbeat], find: Callable[[str], int]) -> None:
         self._all, self._find = heartbeats, find
@@ -227,19 +227,19 @@ class Heartbeats(Heartbeat):
         self._all[self._find(run.jobid)].add(run)
 
     def remove(self, run: Run) -> None:
-        """Send none for `run` any more: it has ended."""
+        """Send no more heartbeats for `run`: it has ended."""
         self._all[self._find(run.jobid)].remove(run)
 
     def list_runs(self) -> list[Run]:
-        """Return the runs for which they are sent."""
+        """Return the runs that have heartbeats."""
         return [run for each in self._all for run in each.list_runs()]
 
     def list_stuck(self, seconds: float = STUCK_AFTER) -> list[Run]:
-        """Return the runs whose functions go on for so many seconds after their deadlines."""
+        """Return the runs whose functions still run `seconds` or more after their deadlines."""
         return [run for each in self._all for run in each.list_stuck(seconds)]
 
     def give_back(self) -> None:
-        """Let no function count any more for the limits of queues: this process is about to end."""
+        """Release all places in the limits of queues, in every shard: this process is about to end."""
         for each in self._all:
             each.give_back()
 

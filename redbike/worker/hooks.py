@@ -5,7 +5,7 @@
    first one outermost. Each sees what ``work`` raises, and may raise something else, or suppress it.
 3. ``shutdown`` is called once, when no job runs any more. It is not called for a worker that did not start.
 
-All of them may be sync or async. What is async runs in the event loop in which the coroutines of jobs run.
+All of them may be sync or async. Async hooks run in the event loop in which the coroutines of jobs run.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ from redbike.worker.coroutines import TOO_LATE, Coroutines
 
 log = logging.getLogger("redbike.worker")
 
-_starting = ContextVar["Hooks | None"]("redbike_starting", default=None)  # whose ``startup`` this is
+_starting = ContextVar["Hooks | None"]("redbike_starting", default=None)  # whose ``startup`` runs here
 
 
 class Hooks:
-    """Calls the hooks of `worker`; its coroutines run in `coroutines`. `predict_retry` is for the runs."""
+    """Calls the hooks of `worker`; its coroutines run in `coroutines`. Runs get `predict_retry`."""
 
     def __init__(
         self, worker: WorkerClass, coroutines: Coroutines, predict_retry: Callable[[Run, BaseException], bool]
@@ -64,7 +64,7 @@ class Hooks:
                 try:
                     error = self._call("startup")
                 finally:
-                    # Also after a Ctrl-C: the next call begins anew.
+                    # Also after a Ctrl-C: the next call begins again.
                     self.state = "new"
                     _starting.reset(token)
                 if error:
@@ -97,7 +97,7 @@ class Hooks:
         return None
 
     def run(self, run: Run, call: Callable[[], object], finish: Callable[[Awaitable[Any]], object]) -> object:
-        """Return what `call` returns, which is ``work``, with the middleware around it.
+        """Call `call`, which is ``work``, with the middleware around it; return its result.
 
         `finish` runs an awaitable to its end, with the deadline of the run.
         """
@@ -124,7 +124,7 @@ class Hooks:
     async def _run_within(
         self, run: Run, first: Manager, rest: Sequence[Middleware], call: Callable[[], object]
     ) -> object:
-        """Run an async job in one task with its managers: what they set in its context is seen by the job."""
+        """Run an async job in one task with its managers, so that the job sees what they set in the context."""
         async with AsyncExitStack() as stack:
             try:
                 await _enter_all(stack, run, first, rest)
@@ -133,7 +133,7 @@ class Hooks:
                     return await result if inspect.isawaitable(result) else result
             except asyncio.CancelledError as error:
                 if self._coroutines.is_late((run.tag, run.jobid)):
-                    # A task group in a manager would cancel the task anew when it sees another error.
+                    # A task group in a manager would cancel the task again if it saw another error.
                     if task := asyncio.current_task():
                         task.uncancel()
                     raise Overrun(TOO_LATE) from error
@@ -182,7 +182,7 @@ class Hooks:
 
 @contextmanager
 def _end_forks(jobid: str) -> Iterator[None]:
-    """End a fork that comes out of the block: it must leave no context manager of the middleware."""
+    """End a fork that comes out of the block: it must not exit the context managers of the middleware."""
     process = os.getpid()
     try:
         yield

@@ -13,7 +13,7 @@ from redbike.schedule.parser import CronSchedule, RecurrenceSchedule, parse
 from redbike.text.parsing import is_number, measure_duration
 
 _CLASSES: dict[str, type[Schedule]] = {"cron": CronSchedule, "rrule": RecurrenceSchedule}
-_KEYWORDS = {"every": "EVERY", "after": "IN"}  # of what is given as seconds, as a duration or as a timedelta
+_KEYWORDS = {"every": "EVERY", "after": "IN"}  # of values in seconds, durations and timedeltas
 
 
 def make_schedule(jobid: str, tz: ZoneLike | None, **kinds: object) -> str | None:
@@ -41,7 +41,7 @@ def make_schedule(jobid: str, tz: ZoneLike | None, **kinds: object) -> str | Non
 
 
 def _write(kind: str, value: Any) -> Any:
-    """Return the schedule of this kind that a value stands for: a text, or an object that is one."""
+    """Return the schedule of this kind that a value means: a text, or an object that `check_schedule` accepts."""
     if isinstance(value, str):
         value = str.__str__(value)  # an f-string has the name of an enum
     if kind == "after" and isinstance(value, timedelta):
@@ -56,17 +56,17 @@ def _write(kind: str, value: Any) -> Any:
 
 
 def _is_at_once(after: Any) -> bool:
-    """Tell whether these seconds, or this duration, are less than any that a schedule may have, but not negative."""
+    """Tell whether these seconds, or this duration, are not negative, but shorter than a schedule allows."""
     seconds = measure_duration(after) if isinstance(after, str) else after
     return is_number(seconds) and 0 <= seconds < LEAST_DURATION
 
 
 def _complete(kind: str, text: str, zone: str | None, jobid: str) -> str:
-    """Return `text`, with its zone if that is given. Raise `BadSchedule` if it is not of this kind."""
+    """Return `text`, with the zone if there is one. Raise `BadSchedule` if it is not of this kind."""
     parsed = parse(text, zone or "UTC", jobid, time.time())
     if not isinstance(parsed, _CLASSES.get(kind, Schedule)):
         raise BadSchedule(f"bad {kind} {text!r:.80}: it is a schedule of another kind")
-    # Completed, IN would be another instant whenever the program starts.
+    # A completed IN would be another instant at each start of the program.
     if zone is None or parsed.asked:
         return text
     if parsed.anchor_span is None:

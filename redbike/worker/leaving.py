@@ -1,15 +1,15 @@
-"""Sees to it that a worker that is to stop comes to its end, whatever its jobs do; see `redbike.process.leaving`.
+"""End a worker that has to stop in limited time, whatever its jobs do; see `redbike.process.leaving`.
 
-1. It waits for the runs until they have ended or reach their deadlines, or for ``stop-within`` seconds. What still runs
-   then is handed back, as with a second signal.
-2. A function that goes on after the deadline of its run has `LAST` seconds more. If no function goes on, all else has
-   `CLOSING` seconds: calls of ``ended()``, pings, threads that jobs have left, and what runs at the exit of Python.
-3. It names what holds the process up, and ends it.
+1. It waits until the runs have ended or reach their deadlines, or for ``stop-within`` seconds. Runs that have not ended
+   then are handed back, as with a second signal.
+2. A function that still runs after the deadline of its run has `LAST` more seconds. If there is none, the rest has
+   `CLOSING` seconds: calls of ``ended()``, pings, threads that jobs have left, and functions at the exit of Python.
+3. It logs what keeps the process from ending, and ends it.
 
-A worker of which half of the slots are held by such functions replaces itself: it stops in this way, and begins anew.
+If such functions hold half of the slots of a worker, it replaces itself: it stops in this way, and starts again.
 
-A second signal ends what runs, and hands its runs back before the process ends. A planned stop is no loss: another
-worker runs these occurrences again, at once, and nothing is counted against them.
+A second signal ends all runs, and hands them back before the process ends. A planned stop is no loss: another worker
+runs these occurrences again, at once, and none of them counts as lost.
 """
 
 import logging
@@ -34,16 +34,16 @@ from redbike.worker.runner import Runner
 
 log = logging.getLogger("redbike.worker")
 
-LAST = 5.0  # seconds for functions that go on after their deadlines
+LAST = 5.0  # seconds for functions that still run after their deadlines
 CLOSING = 20.0  # seconds for all that is not a run: longer than ended() and pings may take
 TICK = 0.1  # seconds between two polls of a process that stops
-MOST = 5  # jobs that are named
+MOST = 5  # jobs that the log names
 
 
 class Leaving:
-    """Waits, in a thread of its own, until the worker is to stop; `within` are the seconds for its runs, 0.0 for all.
+    """Waits, in a thread of its own, until the worker has to stop. `within`: the seconds for its runs; 0.0: no limit.
 
-    `list_runs` returns what it runs; `end_at_once` ends that, and hands it back; `unregister` says that it is gone.
+    `list_runs` returns its runs; `end_at_once` ends them and hands them back; `unregister` removes its entry.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class Leaving:
             threading.Thread(target=self._see_to_it, name="redbike-leaving", daemon=True).start()
 
     def consider_replacing(self, stuck: list[Run], slots: int) -> None:
-        """Let the worker replace itself if half of its slots are held by functions that go on after their deadlines."""
+        """Let the worker replace itself if functions that still run after their deadlines hold half of its slots."""
         if 2 * len(stuck) >= slots and not self._loop.stopping.is_set() and leaving.is_enabled():
             log.error("at least half of the slots are stuck: this worker takes no more jobs, and replaces itself")
             self._is_replacing = True
             self._loop.stopping.set()
 
     def replace_if_wanted(self) -> None:
-        """Begin this process anew if it has stopped for that: all has come to its end meanwhile."""
+        """Restart this process if it has stopped to replace itself. Everything else in it has ended."""
         if self._is_replacing and not self._loop.is_told:
             leaving.leave(self._look_for_halt, self._begins_again)
 
@@ -105,7 +105,7 @@ class Leaving:
         leaving.leave(last, self._begins_again)
 
     def _look_for_halt(self) -> None:
-        # Begun anew, the process would take it for an old one.
+        # After its restart, the process would take a new HALT for an old one.
         if self._is_replacing:
             self._loop.goes_on()
 
@@ -124,7 +124,7 @@ class Leaving:
         for run in stuck:
             log.error("%s: its function still runs, %s; this process ends without it", run.jobid, _place(run.thread))
         for thread, jobid in left:
-            # It began while that job ran, perhaps beside others.
+            # The thread began while that job ran, perhaps beside others.
             said = "%s: it has left a thread, %r, which goes on, %s; this process ends without it"
             log.error(said, jobid, thread.name, _place(thread.ident))
         hook = {"beginning": "startup", "ending": "shutdown"}.get(self._runner.hooks.state)
@@ -132,7 +132,7 @@ class Leaving:
             said = "%s() of the worker class goes on, %s; this process ends without it"
             log.error(said, hook, _place(threading.main_thread().ident))
         elif not stuck and not left:
-            # Nobody knows who has started a child, for example, for which Python waits.
+            # For example, Python waits for a child process, and nobody knows which job has started it.
             who = ", ".join(self._runner.registrars[-MOST:]) or self._runner.last_jobid or "this worker"
             said = "%s: a function that runs at the exit of Python hangs, %s; this process ends without it"
             log.error(said, who, _place(threading.main_thread().ident))
@@ -149,14 +149,14 @@ def _place(ident: int | None) -> str:
 
 @dataclass(slots=True)
 class Left:
-    """The runs that a worker has, at the instant at which it is ended."""
+    """The runs that a worker has when it is ended."""
 
-    ended: list[EndedRun] = field(default_factory=list)  # the server was not told of their ends yet
+    ended: list[EndedRun] = field(default_factory=list)  # the server may not know of their ends yet
     begun: list[Run] = field(default_factory=list)
     waiting: list[Run] = field(default_factory=list)  # taken, but not begun
 
     def of_shard(self, store: Store, number: int) -> "Left":
-        """Return those whose jobs live in this shard of `store`."""
+        """Return the runs whose jobs are in this shard of `store`."""
         ended = [each for each in self.ended if store.number_shard(each[0].jobid) == number]
         begun, waiting = (
             [run for run in runs if store.number_shard(run.jobid) == number] for runs in (self.begun, self.waiting)
@@ -167,10 +167,10 @@ class Left:
 def hand_back(
     store: Store, left: Left, settings_for: Callable[[Run], Settings], unregister: Callable[[Store], object]
 ) -> list[Store]:
-    """Tell the server what becomes of runs, over a connection of its own: what was interrupted may hold the others.
+    """End or hand back the runs in `left`, over new connections: interrupted code may hold the old ones.
 
-    Then `unregister` is called: a worker that has left nothing behind is not lost. Of several shards, one that is away
-    holds up no other. Return those that have heard of it.
+    Then call `unregister`: a worker that has left nothing behind is not lost. A shard that is away does not delay the
+    others. Return the shards that have replied.
     """
     heard = list[Store]()
     for number, shard in enumerate(store.shards):
@@ -191,7 +191,7 @@ def _hand_back_to(shard: Store, left: Left, settings_for: Callable[[Run], Settin
     for tag in dict.fromkeys(run.tag for run in left.waiting):
         for run, next_state in release(shard, [run for run in left.waiting if run.tag == tag]):
             commit(shard, run, next_state, settings_for(run))
-    # Last: it may wait for the reader of the log.
+    # Last: logging may wait for the reader of the log.
     for run, answer in ends:
         if answer.word == "ok":
             log.warning("%s: handed back, as its worker is ended", run.jobid)

@@ -23,11 +23,11 @@ class LimitSetter:
         self._queues = queues
         self._loop = loop
         self._lock = threading.Lock()
-        self._is_due = False  # whether the thread is to set them, perhaps once more
+        self._is_due = False  # whether the thread has to set them, perhaps once more
         self._thread: threading.Thread | None = None
 
     def apply(self) -> None:
-        """See that the limits of the worker class count; those that are stored count while a shard is away."""
+        """Set the limits of the worker class. While a shard is away, the stored limits still apply."""
         if len(self._store.shards) == 1:
             self._loop.retry_until_up(lambda _: self._set())
             return
@@ -60,7 +60,7 @@ class LimitSetter:
                 log.error("the limits of this worker class do not apply: %s", error)
 
     def _goes_on(self) -> bool:
-        """Tell whether the thread is to set the limits; if not, it ends, and the next call of `begin` starts one."""
+        """Tell whether the thread has to set the limits. If not, it ends, and the next `begin` starts another one."""
         with self._lock:
             goes_on = self._is_due and not self._loop.stopping.is_set()
             self._is_due = False

@@ -1,4 +1,4 @@
-"""Sends what commands print while they run, as long as somebody listens; see `redbike.store.live`.
+"""Send the output of commands while they run, as long as somebody listens; see `redbike.store.live`.
 
 Each command has a `Tap`. After each heartbeat, `LivePublisher` asks whether anybody listens, and opens or shuts the
 taps. It sends in a thread of its own, which starts when somebody listens for the first time. So no command waits for
@@ -17,35 +17,35 @@ from redbike.text.printable import escape_lines
 
 log = logging.getLogger("redbike.worker")
 
-BEFORE = 16 * 1024  # bytes of what was printed before that whoever comes gets
-LIMIT = 256 * 1024  # bytes that wait to be sent; what is printed faster is left out
-LAST = 1.0  # seconds for what waits to be sent when a command has ended
+BEFORE = 16 * 1024  # bytes of earlier output that a new listener gets
+LIMIT = 256 * 1024  # bytes that wait to be sent; further output is left out
+LAST = 1.0  # seconds to send what still waits when a command has ended
 
 
 class Tap:
-    """What a command prints, and its end. Shut, it costs nothing."""
+    """The output of one command. It keeps the end, and sends everything while it is open."""
 
     def __init__(self, jobid: str) -> None:
         self.jobid = jobid
         self.left_out = 0  # bytes
         self._lock = threading.Lock()
-        self.printed = b""  # the end of all so far
+        self.printed = b""  # the end of all output so far
         self._publisher: LivePublisher | None = None  # None: it is shut
 
     def feed(self, text: bytes, printed: bytes) -> None:
-        """Take what was printed just now; `printed` ends with it."""
+        """Take the new output `text`; `printed` is the end of all output, which ends with `text`."""
         with self._lock:
             self.printed = printed
             if self._publisher:
                 self._publisher.put(self, text)
 
     def show(self, size: int) -> str:
-        """Return the last `size` bytes of all so far, in lines that are safe to show."""
+        """Return the last `size` bytes of the output so far, in lines that are safe to show."""
         shown = "\n".join(escape_lines(self.printed[-size:])).encode()
         return shown[-size:].decode(errors="ignore")
 
     def open(self, publisher: "LivePublisher") -> None:
-        """Send from now on, and first the end of what was printed before."""
+        """Send all output from now on, but first the end of the earlier output."""
         with self._lock:
             if self._publisher is None:
                 self._publisher = publisher
@@ -58,7 +58,7 @@ class Tap:
             self._publisher = None
 
     def close(self) -> None:
-        """Wait until all is sent, for `LAST` seconds at most, as the command has ended."""
+        """Wait until all output is sent, for `LAST` seconds at most: the command has ended."""
         with self._lock:
             publisher, self._publisher = self._publisher, None
         if publisher:
@@ -66,7 +66,7 @@ class Tap:
 
 
 class LivePublisher:
-    """Opens the taps of runs if somebody listens, and sends what they give."""
+    """Opens the taps of runs if somebody listens, and sends their output."""
 
     def __init__(self, live: LiveOutput) -> None:
         self._live = live
@@ -77,7 +77,7 @@ class LivePublisher:
         self._thread: threading.Thread | None = None
 
     def look(self, runs: Iterable[Run]) -> None:
-        """Ask whether anybody listens, if a run has a tap. Raise `Unreachable`."""
+        """Ask the server whether anybody listens, and open or shut the taps of `runs`. Raise `Unreachable`."""
         taps = [run.tap for run in runs if run.tap is not None]
         if not taps:
             return
@@ -89,7 +89,7 @@ class LivePublisher:
                 tap.shut()
 
     def put(self, tap: Tap, text: bytes) -> None:
-        """Send this soon; if too much waits, leave it out, and say how much that was."""
+        """Send `text` soon. If too much waits, leave it out; the next text that is sent says how much was left out."""
         with self._changed:
             if self._size + len(text) > LIMIT:
                 tap.left_out += len(text)
@@ -105,7 +105,7 @@ class LivePublisher:
             self._changed.notify_all()
 
     def finish(self, tap: Tap) -> None:
-        """Wait until all of a tap is sent, for `LAST` seconds at most."""
+        """Wait until all output of a tap is sent, for `LAST` seconds at most."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._sending is not tap and all(each is not tap for each, _ in self._waiting), LAST

@@ -1,6 +1,6 @@
-"""From a worker specification to a worker, or to what names its queues.
+"""Make a worker, or an object that names its queues, from a worker specification.
 
-It is ``package.module:Class('init string')``, or ``package.module:name`` for an instance that the module has.
+This is ``package.module:Class('init string')``, or ``package.module:name`` for an instance that the module has.
 """
 
 import ast
@@ -40,7 +40,7 @@ def load_worker(spec: str, folder: str | None = None) -> Any:
     called with the literal arguments. Raises `BadConfig` if that fails, or if the class lacks one of the methods of a
     worker class. No message shows an argument: it may be a password.
 
-    A worker class with a method ``use_folder`` is given `folder`, where its relative file names are to be looked for.
+    If a worker has a method ``use_folder``, it gets `folder`, in which it looks for files with relative names.
     """
     found = _find_worker(spec)
     arguments, keywords = found.arguments, found.keywords
@@ -50,7 +50,7 @@ def load_worker(spec: str, folder: str | None = None) -> Any:
         if folder is not None and callable(getattr(worker, "use_folder", None)):
             worker.use_folder(folder)
     except RedbikeError as error:
-        # Ours quote what is wrong, which is the name of a queue or a file.
+        # Errors of ours quote only the name of a queue or a file.
         raise BadConfig(f"{wrong}: {error}") from error
     except (Exception, SystemExit) as error:
         raise BadConfig(f"{wrong}: {_leave_out(describe(error), [*arguments, *keywords.values()])}") from error
@@ -60,11 +60,11 @@ def load_worker(spec: str, folder: str | None = None) -> Any:
 
 
 def load_placer(spec: str, folder: str | None, stock: type) -> Any:
-    """Make what names the queues as the worker that `spec` describes does; for those who do not work themselves.
+    """Make an object that names queues as the worker of `spec` does, for processes without jobs. Raise `BadConfig`.
 
-    That is an instance of `stock` where the class has the `queue_for` of `stock`, or one that needs no instance. So a
-    class that binds a port, or opens a file for itself alone, is made by those who work, and by nobody beside them.
-    An instance is there as soon as its module is imported.
+    This is an instance of `stock` if the class has the `queue_for` of `stock`, or one that needs no instance. So such a
+    class may bind a port, or open a file for itself alone: only workers make an instance of it. A class with another
+    `queue_for` is called here, too. An instance that `spec` names exists as soon as its module is imported.
     """
     found = _find_worker(spec)
     if found.is_instance:
@@ -91,7 +91,7 @@ def check_spec(spec: str) -> None:
 
 
 def load_early(spec: str, folder: str | None) -> Any:
-    """Make the worker as `load_worker` does, or find the instance; for those who do not work themselves.
+    """Make the worker as `load_worker` does, or find the instance, for a process that runs no jobs.
 
     Return None for a class with an ``__init__`` that is the user's own: it may bind a port, or open a file.
     """
@@ -136,7 +136,7 @@ def _find_local_modules() -> None:
 
 
 def _explain_hidden(module_name: str) -> str | None:
-    """What to say of a module of the current folder that cannot be imported, as another one has its name."""
+    """Return a message if a module of the current folder cannot be imported because another one has its name."""
     name = module_name.partition(".")[0]
     found = getattr(sys.modules.get(name), "__file__", None)
     local = next((path for path in (f"{name}.py", name) if os.path.exists(path)), None)
@@ -153,7 +153,7 @@ def quote_spec(spec: str) -> str:
 
 
 def _leave_out(message: str, values: list[Any]) -> str:
-    """`message` without the literals that are in `values`, at any depth."""
+    """Return `message` without the literals that are in `values`, at any depth."""
     for value in values:
         if isinstance(value, dict):
             message = _leave_out(message, [*value, *value.values()])
@@ -161,7 +161,7 @@ def _leave_out(message: str, values: list[Any]) -> str:
             message = _leave_out(message, list(value))
         elif value not in (None, True, False, "", b""):
             message = message.replace(repr(value), "…")
-            # A short one in the middle of other words gives nothing away.
+            # A short value in the middle of another word reveals nothing.
             message = re.sub(rf"(?<!\w){re.escape(str(value))}(?!\w)", "…", message)
             message = message.replace(str(value), "…") if len(str(value)) >= 4 else message
     return message

@@ -1,10 +1,10 @@
-"""A line in the log for each run that has ended, written by a thread of its own, so that it costs a worker little.
+"""Log a line for each run that has ended, in a thread of its own, so that it costs a worker little.
 
-A job has one line a second at most, which then stands for several runs. Where more than `MOST` runs end in a second, a
-last line says how many more there were.
+A job has at most one line a second, which may stand for several runs. If more than `MOST` runs end in a second, a last
+line says how many more there were.
 
-A traceback is logged in full once a minute, however many jobs fail in the same way: among ten thousand of them nobody
-finds the one that differs. Each failure still gets a line, and ``redbike failures`` shows its whole traceback.
+The same traceback is logged in full at most once a minute, however many jobs raise it, so that a different one can be
+found. Each failure still gets a line, and ``redbike failures`` shows its whole traceback.
 """
 
 import atexit
@@ -25,7 +25,7 @@ log = logging.getLogger("redbike.worker")
 
 PAUSE = 1.0  # seconds between two times that lines are written
 MOST = 50  # runs after which further ones are only counted
-LATE = 1.0  # seconds from which on it is worth telling that a run was late
+LATE = 1.0  # seconds from which on the line says how late a run was
 INTERVAL = 60.0  # seconds
 MOST_REMEMBERED = 1000  # remembered tracebacks
 
@@ -35,7 +35,7 @@ class RunLog:
 
     def __init__(self) -> None:
         self._waiting: list[EndedRun] = []
-        self._more = 0  # runs of which only the number is told
+        self._more = 0  # runs of which only the number is logged
         self._changing = threading.Lock()
         self._wanted, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -50,7 +50,7 @@ class RunLog:
             return
         with self._changing:
             if len(self._waiting) >= MOST:
-                # Nothing is kept of them: to keep many objects for a second costs more than to make them.
+                # They are only counted: keeping many objects for a second costs more than making them.
                 self._more += len(accepted)
                 return
             self._waiting += accepted
@@ -71,7 +71,7 @@ class RunLog:
         """Log what is left, and end the thread."""
         atexit.unregister(self.stop)
         if os.getpid() != self._process:
-            # The child of a program has no such thread.
+            # A forked process has no such thread.
             return
         self._stopping.set()
         self._wanted.set()
@@ -103,7 +103,7 @@ class RunLog:
 
 
 def describe(ended: Sequence[EndedRun]) -> tuple[str, dict[str, object]]:
-    """Return one line for some runs of a job, and the fields of an object in the log. Both tell of the last one."""
+    """Return one line for some runs of a job, and the fields of an object in the log. Both describe the last run."""
     run, next_state = ended[-1]
     late, took = measure(run)
     outcomes = Counter(next_state.outcome for _, next_state in ended)
@@ -125,7 +125,7 @@ class Tracebacks:
         self._changing = threading.Lock()
 
     def keep_if_new(self, error: BaseException, queue: str) -> BaseException | None:
-        """Return `error`, which a job of `queue` raised, for ``exc_info``; None if its traceback was logged lately."""
+        """Return `error` of a job of `queue`, for ``exc_info``; None if its traceback was logged in the last minute."""
         lines = tuple((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
         path, now = (queue, type(error), lines), self._clock()
         with self._changing:

@@ -14,7 +14,7 @@ log = logging.getLogger("redbike.worker")
 
 
 class LoopEnded(RedbikeError):
-    """The event loop of a run was ended by `culprit`; None if nobody knows by which run."""
+    """The event loop of a run was ended by the run `culprit`; None if that run is not known."""
 
     culprit: Run | None = None
 
@@ -28,7 +28,7 @@ class LoopEnded(RedbikeError):
 
 
 def find_end(error: BaseException) -> LoopEnded:
-    """Return how a loop was ended by `error`: the run in whose context that was raised is the culprit."""
+    """Return the `LoopEnded` for a loop that `error` has ended. Its culprit is the run that has raised `error`."""
     culprit = _find_culprit(error)
     end = LoopEnded(f"the event loop was ended by {culprit.jobid if culprit else 'a job'}: {describe(error)}")
     end.culprit = culprit

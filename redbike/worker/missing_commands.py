@@ -1,10 +1,10 @@
-"""What a worker has no command or function for: it leaves such a job to the others of the queue; nothing has failed.
+"""Leave a job to other workers of its queue if this worker has no command or function for it. This is no failure.
 
-Each time the job waits on the timeline for a moment: an idle worker that has its command comes before this one then, as
-Redis serves those first that have waited longest. So workers with different commands can share a queue, and so can two
-versions of a program with functions. If no worker has it, these moments grow: none takes the same job over and over.
-The occurrence keeps its due time and its tries; it is no run. If no other worker has it either, the entry of this
-worker names the job, for ``health``.
+Each time, the job waits on the timeline for a moment. Then an idle worker that has its command takes it before this
+one, as Redis first serves the client that has waited longest. So workers with different commands can share a queue, and
+so can two versions of a program with functions. If no worker has the command, the waits grow, so that no worker takes
+the same job all the time, and the entry of this worker names the job, for ``health``. The occurrence keeps its due
+time and its tries: it has no run.
 """
 
 import logging
@@ -27,9 +27,9 @@ from redbike.store.shell import QUEUE, get_taker, is_of_shell, say_need
 log = logging.getLogger("redbike.worker")
 
 SHORT = 0.5  # seconds until a job is offered again whose command another worker has
-FIRST, LONGEST = 1.0, 20.0  # those if no worker has it: twice as long each time
+FIRST, LONGEST = 1.0, 20.0  # the same if no worker has it: twice as long each time
 FORGOTTEN = 3 * LONGEST  # seconds after which a job that did not come again is forgotten
-SURE = 2  # times that a job was left before it is said that nobody has its command: others may just be starting
+SURE = 2  # times that a job is left before other workers are checked for its command: they may just be starting
 MOST, TOLD = 10_000, 20  # jobs that are remembered, and that the entry of the worker names
 
 
@@ -46,24 +46,24 @@ class _Left:
 class MissingCommands:
     """Leaves the jobs that `worker` has no command or function for, from any thread.
 
-    `takers` knows what others have.
+    `takers` knows which commands and functions other workers have.
     """
 
     def __init__(self, worker: Any, takers: Takers) -> None:
-        self._kind, self._knows = "", None  # what it has, and whether it has that of a job
+        self._kind, self._knows = "", None  # what jobs need, and whether the worker has that of a job
         if knows_commands(worker):
             self._kind, self._knows = "command", worker.has_command
         elif knows_functions(worker):
             self._kind, self._knows = "function", worker.has_function
         self._worker = worker
-        # What has neither may do any job, but a one-off of a shell; to look for more would cost each run.
+        # A class with neither may run any job, except a one-off of a shell. Checking more would cost each run.
         self.leave = self.decide if self._knows else self._decide_of_shell
         self._takers = takers
-        self._left: OrderedDict[str, _Left] = OrderedDict()  # by job id, that which was left last at the end
+        self._left: OrderedDict[str, _Left] = OrderedDict()  # by job id; the one that was left last is at the end
         self._changing = threading.Lock()
 
     def decide(self, run: Run) -> NextState | None:
-        """Return the next state of the job of `run` if there is nothing for it here; None if it is to be run."""
+        """Return the next state of the job of `run` if it is left to other workers; None if this worker runs it."""
         if self._has(run.base):
             if self._left:
                 with self._changing:
@@ -84,7 +84,7 @@ class MissingCommands:
         return self.decide(run) if run.queue == QUEUE else None
 
     def list_lacking(self) -> dict[str, str]:
-        """Return the queues of jobs for which no worker has anything, by job id, for the entry of this worker."""
+        """Return the queues of up to `TOLD` jobs that no worker can run, by job id, for the entry of this worker."""
         if not self._left:
             return {}
         with self._changing:
@@ -98,11 +98,11 @@ class MissingCommands:
 
     def _has(self, jobid: str) -> bool:
         if self._knows is None:
-            return not is_of_shell(jobid)  # for which it would do anything but what they say
+            return not is_of_shell(jobid)  # it would not run what such a job says
         try:
             return bool(self._knows(jobid))
         except RedbikeError:
-            return True  # the run says what is wrong
+            return True  # the run raises the error
 
     def _note(self, run: Run) -> _Left:
         now = time.monotonic()

@@ -1,16 +1,16 @@
 """Notification: the method ``ended`` of a worker class is called for each run that ended, however it ended.
 
-1. The script that ends runs keeps them in the outbox too, in the same step, if their tag says so.
+1. The script that ends runs also keeps them in the outbox, in the same step, if their tag says so.
 2. The worker that had them calls ``ended``, and then removes them.
-3. If it dies in between, or if it was a dispatcher that ended them, as their worker was lost, another worker of their
-   queues does that: it claims them first, for some seconds. After three claims nobody does: ``ended`` may be
-   what ends the workers.
+3. If this worker dies in between, or if a dispatcher ended the runs because their worker was lost, another worker of
+   their queues does so. It claims the runs first, for some seconds. After three claims, no worker does: ``ended`` may
+   be what kills the workers.
 
 So ``ended`` is called at least once for each run. It is called again only if a worker dies meanwhile, or if one call
 takes very long.
 
-A worker calls it in a thread of its own. So ``ended`` may take its time: the leases of runs are renewed meanwhile, and
-what has ended is not left waiting. The worker takes no further job while it is behind with notifications.
+A worker calls it in a thread of its own. So ``ended`` may take long: meanwhile leases are renewed, and the ends of runs
+are stored. The worker takes no further job while it is behind with notifications.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ from redbike.text.printable import describe
 
 log = logging.getLogger("redbike.worker")
 
-LONG = 30.0  # seconds after which a call that goes on is mentioned in the log
+LONG = 30.0  # seconds after which a call that still runs is logged
 REST = 2.0  # seconds at least between two polls of the outbox
 STOP_TIMEOUT = 10.0  # seconds that a worker that stops waits for a call
-ON_FAILURE = "redbike-on-failure of "  # the beginning of the names of such threads, before the id of a job
+ON_FAILURE = "redbike-on-failure of "  # the beginning of the names of threads for it, before the id of a job
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +55,23 @@ class End:
 
     event: Outcome
     error: str  #: what went wrong, in one line, or ""
-    seconds: float  #: for which it ran; of an overrun and a lost one, until that was found out
-    next_run: float | None  #: when its job is due next, or is due by now, in epoch seconds; None if it is not
+    seconds: float  #: for which it ran; if it overran or was lost, until that was found
+    next_run: float | None  #: when its job is due next, perhaps already, in epoch seconds; None: it is not due again
     is_tried_again: bool = False  #: whether the same occurrence is tried again
 
 
 @dataclass(frozen=True, slots=True)
 class _News:
-    """Runs that are kept together in the outbox; of each how it ended, computed when its turn comes."""
+    """Runs that are kept together in the outbox, each with a function that returns how it ended."""
 
     claim: Claim
     ends: Sequence[tuple[Run, Callable[[], End]]]
 
 
 class Notifier:
-    """Calls ``ended`` of `worker`, if it has that, for runs of the queues that `list_queues` gives.
+    """Calls ``ended`` of `worker`, if it has this method, for runs of the queues that `list_queues` returns.
 
-    It does so at once, in any thread, and from `start` to `stop` in a thread of its own.
+    From `start` to `stop`, a thread of its own does so; otherwise, the thread that notifies does so at once.
     """
 
     def __init__(self, store: Store, worker: object, list_queues: Callable[[], Iterable[str]] = list) -> None:
@@ -84,8 +84,8 @@ class Notifier:
         self._started = self._stopped = False
         self._others = self.is_wanted  # whether the outbox may have runs of other workers
         self._polled = float("-inf")  # when it polled the outbox last, by the monotonic clock
-        self._called: tuple[str, float] | None = None  # the job of the call that goes on, and since when
-        self._mentioned: tuple[str, float] | None = None  # the last one that was mentioned in the log
+        self._called: tuple[str, float] | None = None  # the job of the running call, and since when
+        self._mentioned: tuple[str, float] | None = None  # the last call that was logged as long
         self._calls = 0
 
     @property
@@ -101,7 +101,7 @@ class Notifier:
 
     @property
     def is_behind(self) -> bool:
-        """Tell whether something waits, besides the call that goes on."""
+        """Tell whether runs wait for a call, besides the running one."""
         return bool(self._news)
 
     def start(self) -> None:
@@ -116,7 +116,7 @@ class Notifier:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Notify of what is left, and end the thread; what takes too long is left to other workers."""
+        """Notify of the remaining runs, and end the thread; what takes too long is left to other workers."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -126,7 +126,7 @@ class Notifier:
                 log.warning("ended() takes too long: other workers will call it for the runs that are left")
 
     def wait(self, goes_on: Callable[[], bool]) -> None:
-        """Wait until no run waits to be told, or until `goes_on`, which is called once a second, returns False."""
+        """Wait until no run waits for a call, or until `goes_on`, which is called once a second, returns False."""
         calls = self._calls
         while self.is_behind and goes_on():
             with self._changed:
@@ -137,7 +137,7 @@ class Notifier:
                 watchdog.feed()
 
     def hear(self) -> None:
-        """Hear that the outbox may have runs of other workers."""
+        """Note that the outbox may have runs of other workers."""
         self._start_thread()
         if time.monotonic() - self._polled >= REST:
             with self._changed:
@@ -145,14 +145,14 @@ class Notifier:
                 self._changed.notify_all()
 
     def poll(self) -> None:
-        """Mention a call that has gone on for long, once."""
+        """Log, once, that a call has been running for `LONG` seconds."""
         called = self._called
         if called and called != self._mentioned and time.monotonic() - called[1] >= LONG:
             self._mentioned = called
             log.warning("%s: ended() of its worker class has gone on for %g s, others wait for it", called[0], LONG)
 
     def notify(self, ended: Sequence[tuple[Run, NextState]], answers: Sequence[Answer]) -> None:
-        """Notify of runs of this worker that one request has ended, from what it replied."""
+        """Notify of runs of this worker that one request has ended; `answers` are the replies to it."""
         name = find_field(ended, answers) if self.is_wanted else None
         if name is None:
             return
@@ -180,7 +180,7 @@ class Notifier:
                 tag = claim.name.partition(" ")[0]
                 self._deliver(_News(claim, [self._read_other(tag, run) for run in claim.runs]))
         except RedbikeError as error:
-            # The server says soon that there are some still.
+            # The server soon reports again that there are some.
             log.error("cannot call ended() for the runs of lost workers: %s", error)
 
     def _run(self) -> None:
@@ -198,7 +198,7 @@ class Notifier:
 
     def _make_end(self, run: Run, next_state: NextState, answer: Answer) -> Callable[[], End]:
         outcome, next_run = next_state.outcome or Outcome.OK, self._find_next(run, next_state, answer)
-        # An overrun goes on, and nobody waits for it.
+        # The function of an overrun still runs, and nobody waits for it.
         seconds = max(0.0, (run.over or time.monotonic()) - run.began) if run.began else 0.0
         goes_on = next_state.is_tried_again and answer.detail != "unset"
         return lambda: End(outcome, next_state.error, seconds, next_run, goes_on)
@@ -229,12 +229,12 @@ class Notifier:
     def _is_tried_again(self, past: PastRun, state: JobState) -> bool:
         failure = state.failure or {}
         has_failed = (failure.get("due"), failure.get("attempt")) == (past.due, past.attempt)
-        # That is read only if no record of the job says it.
+        # The journal is read only if the record of the failure does not answer this.
         kept = () if has_failed else self._store.journal.list_runs([past.jobid])
         return is_tried_again(past, RetryState.parse(state.retry_state), kept)
 
     def _deliver(self, news: _News) -> None:
-        """Notify, and then remove it from the outbox. Stop if another worker has claimed it meanwhile."""
+        """Notify of the runs, and then remove them from the outbox. Stop if another worker has claimed them."""
         claim = news.claim
         for run, make_end in news.ends:
             if time.monotonic() - claim.since > RENEWED:
@@ -251,7 +251,7 @@ class Notifier:
             log.warning("%s: ended() will be called again for this run: %s", jobid, error)
 
     def _renew(self, claim: Claim) -> Claim | None:
-        """Claim it for longer; return None if another worker has claimed it."""
+        """Renew a claim; return None if another worker has claimed its runs."""
         try:
             return self._store.outbox.renew(claim)
         except RedbikeError as error:

@@ -1,10 +1,10 @@
 """Several jobs at once: threads for functions, and an event loop for coroutines, which need no thread.
 
-1. As many jobs are taken in one request as slots are free; all of them begin at once. The same request tells the server
-   of the runs that have ended meanwhile.
-2. While the worker waits for jobs, another thread tells of their ends.
+1. As many jobs are taken in one request as slots are free; all of them begin at once. The same request also sends the
+   ends of runs that are over.
+2. While the worker waits for jobs, another thread sends the ends of runs.
 3. Very short functions are run as batches, in one thread, as with one job at a time (see `batch`). A batch that takes
-   long is split, and the other slots go on.
+   long is split, and the other slots continue.
 """
 
 import contextvars
@@ -37,7 +37,7 @@ VERY_SHORT = 32  # jobs that fit into a batch: such a job takes less than it cos
 
 
 class Pool:
-    """Runs `size` jobs at once. `find_most` returns how many may be taken that do not begin at once."""
+    """Runs `size` jobs at once. `find_most` returns how many jobs a batch may have."""
 
     def __init__(
         self,
@@ -57,18 +57,18 @@ class Pool:
         self._runner, self._heartbeat, self._batches, self._notifier = runner, heartbeat, batches, notifier
         self._pace, self._find_most = pace, find_most
         self._slots = Slots(size)
-        self.batch: Batch | None = None  # that which is run
-        self._unsaid: list[EndedRun] = []  # of the last batch
+        self.batch: Batch | None = None  # the running batch
+        self._unsaid: list[EndedRun] = []  # the ends of the last batch that the server may not know yet
 
     def work(self) -> None:
-        """Run jobs until the loop stops, and then those that have begun to their end."""
+        """Run jobs until the loop stops; then wait for the end of those that have begun."""
         ender = threading.Thread(target=self._tell_ends, name="redbike-ends", daemon=True)
         ender.start()
         with ThreadPoolExecutor(self._size, thread_name_prefix="redbike") as threads:
             self._loop.run(lambda: self._hand_out(threads), lambda: self._finish(threads, ender))
 
     def list_untold(self) -> list[EndedRun]:
-        """Return the ends of which the server may not know yet."""
+        """Return the ends that the server may not know yet."""
         return [*self._unsaid, *self._slots.list_untold()]
 
     def _finish(self, threads: ThreadPoolExecutor, ender: threading.Thread) -> None:
@@ -80,7 +80,7 @@ class Pool:
         self._notifier.stop()
 
     def _tell_ends(self) -> None:
-        """Tell the server of the ends of runs while the other thread waits for jobs."""
+        """Send the ends of runs to the server while the other thread waits for jobs."""
         while ended := self._slots.wait_for_ends():
             self._tell(ended)
             self._slots.free(len(ended), ended)
@@ -92,27 +92,27 @@ class Pool:
         except Unreachable as error:
             log.error("%s: the end of its run could not be stored, so it will count as lost: %s", names, error)
         except BaseException:
-            # Also what ends threads: the others would wait for this one.
+            # Also an exception that would end this thread: the others would wait for it.
             log.exception("%s: the end of its run could not be stored, so it will count as lost", names)
             self._loop.stopping.set()
 
     def _hand_out(self, threads: ThreadPoolExecutor) -> None:
         """Take jobs as soon as slots are free for them."""
         if self._notifier.is_behind:
-            # Nothing that has ended waits for that.
+            # Meanwhile, the other thread sends the ends of runs.
             with self._slots.leave_ends():
                 self._notifier.wait(self._loop.goes_on)
         ended, free = self._slots.wait(1.0)
         if not free:
             leaving.cover(time.monotonic())
-            self._loop.goes_on()  # it hears of a HALT
+            self._loop.goes_on()  # it checks for a HALT
             return
         try:
             if self._pace.number >= VERY_SHORT and self._find_most() > 1:
                 self._source.end(ended)
                 runs, batched = [], self._source.take(self._find_most())
                 if not batched:
-                    self._pace.number = 1  # nothing waits: so that the next job begins at once
+                    self._pace.number = 1  # no job waits: the next one must begin at once
             else:
                 runs, batched = self._take(ended, free), []
         except BaseException:
@@ -124,7 +124,7 @@ class Pool:
             self._run_batches(threads, batched)
 
     def _take(self, ended: list[EndedRun], free: int) -> list[Run]:
-        """Tell of ends, and take jobs for the slots that are free."""
+        """Send ends, and take jobs for the free slots."""
         most = min(free, TOGETHER)
         runs = self._source.end_and_take(ended, most)
         if ended and not runs:
@@ -136,7 +136,7 @@ class Pool:
         return self._source.keep_own(runs)
 
     def _begin_all(self, threads: ThreadPoolExecutor, offers: Sequence[list[Run]]) -> None:
-        """Begin the runs that are on offer, each in a list; who pops one has it. If one cannot begin, give back all."""
+        """Begin the runs in `offers`, one in each list; the thread that pops it runs it. If one fails, release all."""
         try:
             with self._runner.together():
                 for offer in offers:
@@ -144,7 +144,7 @@ class Pool:
                     self._begin(threads, offer)
         except BaseException as error:
             log.error("no job can begin, so this worker ends after those that run: %s", describe(error))
-            # As where the system has no room for a thread. The executor keeps what it was given all the same.
+            # For example, no thread can be started. The executor keeps what it was given all the same.
             left = [offer.pop() for offer in offers if offer]
             self._slots.free(len(left))
             if left:
@@ -155,7 +155,7 @@ class Pool:
     def _begin(self, threads: ThreadPoolExecutor, offer: list[Run]) -> None:
         """Begin a run, in the context of the worker: a new thread has none."""
         context, run = contextvars.copy_context(), offer[0]
-        # Here too: its thread may only begin when this one has already looked how long it may nap.
+        # Here too: the thread of the run may begin only after this thread has decided how long to nap.
         leaving.cover(run.local_deadline)
         if self._runner.is_async(run.base):
             self._heartbeat.add(run)
@@ -218,7 +218,7 @@ class Pool:
         return self._source.end_and_take(ended, most), True
 
     def _end_split(self, batch: Batch, running: "Future[Sequence[EndedRun]]") -> None:
-        """End what a split batch has left, when the job is over for which it was split."""
+        """Send the remaining ends of a split batch when its slow job is over."""
         try:
             self._source.tell(running.result())
         except Exception:

@@ -1,4 +1,4 @@
-"""What ``work`` of the worker class raises decides where the job goes."""
+"""Decide where a job goes after ``work`` of the worker class has raised an exception."""
 
 import logging
 from asyncio import CancelledError, all_tasks
@@ -31,7 +31,7 @@ log = logging.getLogger("redbike.worker")
 
 
 class RaisedErrors:
-    """Decides by the exceptions that ``work`` of `worker` raises."""
+    """Decides where jobs go after exceptions of ``work`` of `worker`."""
 
     def __init__(self, worker: WorkerClass, settings_for: Callable[[Run], Settings]) -> None:
         self._worker, self._settings_for = worker, settings_for
@@ -116,7 +116,7 @@ class RaisedErrors:
 
 
 def is_interrupted(run: Run, error: BaseException) -> bool:
-    """Tell whether the program ended the coroutine of `run`, as it ends itself: then the run is handed back."""
+    """Tell whether the program cancelled the coroutine of `run` because it ends: then the run is handed back."""
     # `isinstance` would look at the exception, which is the user's own.
     if not issubclass(type(error), CancelledError) or not run.awaited or run.cancelled:
         return False
@@ -124,9 +124,9 @@ def is_interrupted(run: Run, error: BaseException) -> bool:
 
 
 def _is_program_ending() -> bool:
-    """Tell whether the program cancels all its tasks, as it ends: its worker may hear of that later than its runs."""
+    """Tell whether the program cancels all its tasks because it ends: the worker may be cancelled after its runs."""
     if current_thread().name.startswith("redbike"):
-        # The event loop is the worker's own: the program does not cancel what is in it.
+        # The event loop is the worker's own: the program does not cancel its tasks.
         return False
     try:
         return all(task.cancelling() for task in all_tasks())
@@ -136,7 +136,7 @@ def _is_program_ending() -> bool:
 
 
 def _is_readable(run: Run) -> bool:
-    """Tell whether the stored schedule of the job can be read; one that is not is no fault of ``work``."""
+    """Tell whether the stored schedule of the job can be read. An unreadable one is no failure of ``work``."""
     return read_schedule(run.jobid, run.schedule, run.options) is not None
 
 

@@ -42,7 +42,7 @@ from redbike.worker.saving import pack_result
 log = logging.getLogger("redbike.worker")
 
 LAST_WISH = 2.0  # seconds for what coroutines do at their end
-_count_at_exit = getattr(atexit, "_ncallbacks", int)  # what is registered; not every Python counts it
+_count_at_exit = getattr(atexit, "_ncallbacks", int)  # of registered functions; not every Python counts them
 _listed = getattr(threading, "_active", None)
 _count_threads = threading.active_count if _listed is None else _listed.__len__  # the second takes no lock
 
@@ -50,8 +50,8 @@ _count_threads = threading.active_count if _listed is None else _listed.__len__ 
 class Runner:
     """Runs jobs, from any thread; coroutines in an event loop of its own.
 
-    `leave` returns where a job goes that is left to other workers; None for one that is to be run. With `event_loop`,
-    coroutines run in that one.
+    `leave` returns where a job goes that this worker leaves to others; None for a job that it runs. If `event_loop` is
+    given, coroutines run there.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class Runner:
         self.settings = settings
         self._pings = pings
         self.stop_flag: StopFlag | None = None  # set when the worker is to stop
-        self.find_bike: Callable[[], Any] | None = None  # what a run has as ``bike``
-        self.saver: Saver | None = None  # by which a run saves something
+        self.find_bike: Callable[[], Any] | None = None  # returns the ``bike`` of a run
+        self.saver: Saver | None = None  # saves and reads values of runs
         self._is_aborted = False  # whether this process is about to end
         self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
         self._settings_for = getattr(worker, "settings_for", None)  # looked up once, not for every job
@@ -89,7 +89,7 @@ class Runner:
         self._coroutines.cancel_all(LAST_WISH)
 
     def abort(self) -> None:
-        """Let the worker class end what it runs, if it can: this process is about to end."""
+        """Let the worker class end its work, if it can: this process is about to end."""
         self._is_aborted = True
         if abort := getattr(self.worker, "abort", None):
             abort()
@@ -105,7 +105,7 @@ class Runner:
         self._coroutines.stop()
 
     def settings_for(self, run: Run) -> Settings:
-        """Return the settings of one run: the options of its job override those of the worker class, if it has some."""
+        """Return the settings of one run: the options of its job override those that the worker class returns."""
         settings = self.settings if self._settings_for is None else self._ask_worker(run)
         return settings if self._reads_options else override(settings, run.options)
 
@@ -130,7 +130,7 @@ class Runner:
         settings, decided = self._prepare(run)
         if decided is not None:
             return decided
-        # What a job sets in its context is not for the next one.
+        # The next job must not see what this one sets in its context.
         context = contextvars.copy_context()
         return self._conclude(run, context.run(self._run_in_context, run, settings))
 
@@ -179,7 +179,7 @@ class Runner:
     def _prepare(self, run: Run) -> tuple[Settings, NextState | None]:
         """Return the settings of a run, and where its job goes if it does not begin."""
         settings = self.settings if self._settings_for is None and not run.options else self.settings_for(run)
-        # Who watches a job is not to hear of what should have run long ago.
+        # A service that watches a job must not get pings for occurrences of a backfill.
         run.ping_url = None if settings.ping_url and run.backfill_of else settings.ping_url
         run.stop_flag, run.saver = self.stop_flag, self.saver
         if self.find_bike is not None:
@@ -199,7 +199,7 @@ class Runner:
 
     def _conclude(self, run: Run, next_state: NextState) -> NextState:
         if run.cancelled and next_state.outcome == Outcome.OK:
-            # It has obeyed, or come to its end all the same: nobody knows, but a success it is not.
+            # It has stopped early, or run to its end all the same. Nobody knows which, so it is no success.
             return keep_failed(replace(next_state, outcome=Outcome.CANCELLED, retried=True), run.failed)
         return next_state
 
@@ -213,9 +213,9 @@ class Runner:
             return self._decide_raised(run, error, settings)
 
     def cancel(self, run: Run) -> None:
-        """Tell `run` that it was cancelled: its ``work`` may look at ``cancelled``, and a coroutine is cancelled.
+        """Set ``cancelled`` of `run`, which its ``work`` may read, and cancel its coroutine if it has one.
 
-        The method ``cancel`` of the worker class gets a thread of its own: it may take its time.
+        The method ``cancel`` of the worker class gets a thread of its own: it may take long.
         """
         log.info("%s: its run was cancelled", run.jobid)
         run.cancelled = True
@@ -237,7 +237,7 @@ class Runner:
         self.last_jobid = run.jobid
         if log.isEnabledFor(logging.DEBUG):
             log_started(log, run)
-        run.began = time.monotonic()  # last: the longer ``work`` takes, the fewer ends are told of together
+        run.began = time.monotonic()  # last: the longer ``work`` takes, the fewer ends are sent together
 
     def _note_over(self, run: Run) -> None:
         """Note when the work of `run` was over, and what it has left in the process."""
@@ -281,7 +281,7 @@ class Runner:
         return self._coroutines.run(awaitable, run.jobid, run.deadline - run.now(), (run.tag, run.jobid))
 
     def _note_threads(self, run: Run) -> None:
-        """Note which threads are new, and by whose run: those that are not ours."""
+        """Note the new threads that are not ours, with the job that has started them."""
         for thread in threading.enumerate():
             is_own = thread.name.startswith("redbike") or thread is threading.main_thread()
             if not thread.daemon and not is_own:
@@ -290,7 +290,7 @@ class Runner:
     def _decide_raised(self, run: Run, error: BaseException, settings: Settings) -> NextState:
         """Return where the job goes after ``work`` has raised `error`."""
         if self._is_aborted or (run.stopping and is_interrupted(run, error)):
-            # It was interrupted, which is no failure. Who hands it back says so.
+            # It was interrupted, which is no failure. The code that hands it back logs that.
             return decide_handed_back(run)
         try:
             return self._raised.decide(run, error, settings)

@@ -1,7 +1,7 @@
-"""What is kept of a run besides how it ended.
+"""Keep values of a run.
 
-That is what it saves, so that the next try of its occurrence goes on where it was: ``current_run().save()``. With the
-option ``keep-result``, it is also what ``work`` returns.
+``current_run().save()`` keeps a value, so that the next try of the occurrence continues where this one was. The option
+``keep-result`` keeps the value that ``work`` returns.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ MAX_REASON = 200  # characters
 
 
 class RunSaver:
-    """Saves and reads for a run, each in one round trip. In a coroutine, a thread does that, and it is awaited.
+    """Saves and reads values of runs, each in one round trip. In a coroutine, a thread does this; await the call.
 
-    While the server is away, it waits for as long as the lease of a run lasts.
+    While the server is away, a call waits for as long as the lease of a run lasts.
     """
 
     def __init__(self, runs: Runs, changes: Log, loop: Loop) -> None:
@@ -42,16 +42,16 @@ class RunSaver:
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="redbike-save")
 
     def save(self, run: Run, value: Any) -> Any:
-        """Keep `value` for the next try. Raise `BadConfig` at once for one that cannot be kept."""
+        """Keep `value` for the next try. Raise `BadConfig` at once for a value that cannot be kept."""
         text = "" if value is None else format_json(value, "saved state", "it has", MAX_SAVED)
         return _call_or_start(self._threads, partial(self._save, run, text))
 
     def read(self, run: Run) -> Any:
-        """Return what is kept, a new copy each time."""
+        """Return the value that is kept, a new copy each time; None if there is none."""
         return _call_or_start(self._threads, partial(self._read, run))
 
     def find_order(self, run: Run) -> Any:
-        """Return the entry of the log that has set its job, or ordered it; None if there is none."""
+        """Return the entry of the log for the call that set the job, or ordered this run; None if there is none."""
         return _call_or_start(self._threads, partial(self._find_order, run))
 
     def stop(self) -> None:
@@ -59,7 +59,7 @@ class RunSaver:
         self._threads.shutdown(wait=False)
 
     def _save(self, run: Run, text: str) -> None:
-        # Before it is sent: if the reply is lost, it may be there all the same.
+        # Set before the request: if the reply is lost, the value may be stored all the same.
         run.uses_saved = True
         self._loop.retry_until_up(lambda _: self._runs.save(run, text), patience=LEASE)
         run.saved_text = text
@@ -67,7 +67,7 @@ class RunSaver:
     def _read(self, run: Run) -> Any:
         if run.saved_text is None:
             run.saved_text = self._loop.retry_until_up(lambda _: self._runs.read_saved(run), patience=LEASE)
-        # There may be none, or somebody has damaged it.
+        # There may be no value, or somebody has damaged it.
         return load_json(run.saved_text)
 
     def _find_order(self, run: Run) -> LogEntry | None:
@@ -89,7 +89,7 @@ def _call_or_start(threads: ThreadPoolExecutor, function: Callable[[], Any]) -> 
 
 
 def pack_result(run: Run, result: object) -> str:
-    """Return a result as it is kept. Of one that cannot be kept, log why, and return that: its run is still ok."""
+    """Return a result as it is stored. If it cannot be kept, log and return the reason: the run is still ok."""
     try:
         return format_json(result, "result", "it has", MAX_RESULT)
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""One shard, as a worker of several sees it: where it waits for tokens, and what it is to be told once it is back."""
+"""One of several shards of a worker: the worker waits for its tokens, and keeps ends for it while it is away."""
 
 import logging
 import threading
@@ -21,22 +21,22 @@ PATIENCE = 0.5  # seconds after which a master that does not answer counts as aw
 
 
 class Shard:
-    """A shard. While it is away, it keeps the ends of its runs, and another thread asks it."""
+    """A shard. While its server is away, this object keeps the ends of its runs, and another thread asks the server."""
 
     def __init__(self, number: int, source: Source, loop: Loop, ends: Ends) -> None:
         self.number, self.store, self.source = number, source.store, source
         self._loop, self._ends = loop, ends
         self.is_away = False
-        self.owed: list[EndedRun] = []  # the ends that it is to be told of once it answers
+        self.owed: list[EndedRun] = []  # the ends to send once it answers
         self._changing = threading.Lock()  # of these two
-        self._left: list[Run] = []  # they have not begun, and are to be given back once it answers
+        self._left: list[Run] = []  # the runs to release once it answers: they have not begun
         self._telling = threading.Lock()
-        self._told_at, self._is_refused = 0.0, False  # when it was logged that it is away, and whether by its login
+        self._told_at, self._is_refused = 0.0, False  # when the outage was logged last; whether it refused the login
         self.wakeup: Wakeup | None = None
         self._patience = PATIENCE if is_in_cluster(self.store.client) else None
         source.hurry(self._patience)
-        self.queues: dict[str, str] = {}  # by the key of their tokens, those for which it waits
-        self.token = ""  # the key of the list of which this worker has had a token last
+        self.queues: dict[str, str] = {}  # the queues for which it waits, by the key of their tokens
+        self.token = ""  # the key of the list from which this worker got its last token
 
     def begin_to_wait(self, names: Sequence[str]) -> int:
         """Wait for tokens of queues from now on; return a descriptor that is readable when there is one."""
@@ -49,19 +49,19 @@ class Shard:
         return self.wakeup.begin()
 
     def pass_on(self) -> None:
-        """Let another worker have the token that this one has had: nothing was taken for it. Raise `Unreachable`."""
+        """Pass the token of this worker on to another one: nothing was taken for it. Raise `Unreachable`."""
         if self.token in self.queues:
-            # A script, as a server without memory refuses a push, and runs this.
+            # By a script: a server without free memory refuses a push, but runs this.
             self.store.queue_limits.open(self.queues[self.token])
 
     def give_up(self) -> None:
-        """Give back the connection on which it waits."""
+        """Release the connection on which it waits."""
         if self.wakeup:
             self.wakeup.close()
         self.wakeup = None
 
     def pass_over(self, error: Unreachable, owed: Sequence[EndedRun] = ()) -> None:
-        """Ask it for nothing until it answers again, and has been told of the ends that are `owed`. In any thread."""
+        """Skip it until it answers again and has received the ends that are `owed`. Any thread may call this."""
         with self._changing:
             self.owed = [*self.owed, *owed]
             if self.is_away:
@@ -82,18 +82,18 @@ class Shard:
         log.warning("the jobs of the shard %s wait: %s", self.store.keys.prefix, error)
 
     def owe(self, ended: Sequence[EndedRun]) -> bool:
-        """Keep these ends if it is away, and tell whether it is. In any thread."""
+        """Keep these ends if it is away, and tell whether it is. Any thread may call this."""
         with self._changing:
             if self.is_away:
                 self.owed = [*self.owed, *ended]
             return self.is_away
 
     def leave(self, runs: list[Run]) -> None:
-        """Leave runs that have not begun to the next `give_back`: it does not answer."""
+        """Keep runs that have not begun for the next `give_back`: the shard does not answer."""
         self._left += runs
 
     def give_back(self) -> None:
-        """Give back what was left, and what was taken by a take whose reply was lost. Raise `Unreachable`."""
+        """Release the runs that `leave` has kept, and those of a take whose reply was lost. Raise `Unreachable`."""
         while self._left:
             tag = self._left[0].tag
             self.source.release([run for run in self._left if run.tag == tag], patience=0.0)
@@ -101,7 +101,7 @@ class Shard:
         self.source.give_back()
 
     def tell_owed(self, patience: float = 0.0) -> None:
-        """Tell it of all ends that are owed. Raise `Unreachable` after `patience` seconds."""
+        """Send it all ends that are owed. Raise `Unreachable` after `patience` seconds."""
         with self._telling:
             while owed := self.owed:
                 self._ends.end(owed, patience)
@@ -113,7 +113,7 @@ class Shard:
             try:
                 self._check()
             except RedbikeError as error:
-                # The server may have closed the connections first, but somebody has to do something about a password.
+                # An outage may have been logged before. A refused login is logged, too: a person has to act on it.
                 is_news = isinstance(error, LoginRefused) and not self._is_refused
                 if is_news or time.monotonic() - self._told_at >= REMINDER:
                     self._say(error)
@@ -133,15 +133,15 @@ class Shard:
                 return
 
     def _check(self) -> None:
-        """Raise `Unreachable` unless it answers, and takes changes. A full one refuses new jobs, and no work."""
+        """Raise `Unreachable` unless it answers and accepts changes. A full server refuses new jobs, but ends runs."""
         refusal = self.store.questions.find_refusal()
         if refusal and not refusal.is_full:
             raise Unreachable(refusal.text)
 
     def finish(self, began: float) -> None:
-        """Tell it of all that is owed, and give back what was taken but not begun: the worker stops.
+        """Send it all ends that are owed, and release the runs that have not begun: the worker stops.
 
-        That began at the instant `began` by the monotonic clock, and takes `FAREWELL` seconds for all shards.
+        The stop began at the instant `began`, by the monotonic clock. All shards together have `FAREWELL` seconds.
         """
         try:
             self.tell_owed(max(0.0, began + FAREWELL - time.monotonic()))

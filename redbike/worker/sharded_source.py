@@ -1,7 +1,7 @@
-"""Where a worker's jobs come from if its prefix has several shards: from each of them in turn.
+"""The source of a worker's jobs if its prefix has several shards: each of them in turn.
 
-A shard that does not answer is passed over until it does, and does not hold up the jobs of the others. Another thread
-asks it, and tells it then of the runs that have ended meanwhile.
+A shard that does not answer is skipped until it does, and does not delay the jobs of the others. Another thread asks
+it until it does, and then sends it the ends of runs that were kept.
 """
 
 import select
@@ -39,20 +39,20 @@ class ShardedSource(Source):
         self._find = loop.store.number_shard
 
     def take_turns(self) -> Iterator[Source]:
-        """Yield what takes jobs from each shard, from the one whose turn it is. The turn goes on with each."""
+        """Yield the source of each shard, from the one whose turn it is. Each step advances the turn."""
         for _ in self._shards:
             source = self._shards[self._next].source
             self._next = (self._next + 1) % len(self._shards)
             yield source
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Release the connections."""
         for shard in self._shards:
             shard.source.close()
             shard.give_up()
 
     def take(self, most: int, skipped: int = 0, patience: float | None = None) -> list[Run]:
-        """Take up to `most` jobs of one shard: the first one in turn that has any; without the first polls."""
+        """Take up to `most` jobs of the first shard in turn that has any; skip the first `skipped` polls of each."""
         self._looked_at = time.monotonic()
         for each in self.take_turns():
             if found := self._take_of(self._shards[each.number], most, skipped):
@@ -64,7 +64,7 @@ class ShardedSource(Source):
             return []
         found = list[Run]()
         with self._pass_over_if_away(shard):
-            # Not the same take again: it may have taken long ago, and more than there are slots now.
+            # A lost take is not repeated: it may be long ago, and may have more jobs than there are slots now.
             shard.give_back()
             found = shard.source.take(most, skipped, patience=0.0)
         if found:
@@ -79,7 +79,7 @@ class ShardedSource(Source):
             self._pass_over(shard, error)
 
     def _pass_over(self, shard: Shard, error: Unreachable) -> None:
-        """Take nothing from a shard until it answers again, nor from the others of its master."""
+        """Skip a shard, and the other shards of its master, until they answer again."""
         address = get_known_server(shard.store.client)
         for each in self._shards:
             if each is shard or (address and not each.is_away and get_known_server(each.store.client) == address):
@@ -87,7 +87,7 @@ class ShardedSource(Source):
                 each.pass_over(error)
 
     def wait(self) -> list[Run]:
-        """Block until a shard may have something, and return what was taken from it."""
+        """Block until a shard may have something, and return the runs taken from it."""
         names, naps, looked = self._queues.list_awaited(), list_naps(), time.monotonic()
         while not self._loop.stopping.is_set():
             woken = self._wait_once(names, next(naps))
@@ -108,7 +108,7 @@ class ShardedSource(Source):
         return []
 
     def _wait_once(self, names: Sequence[str], seconds: float) -> list[Shard]:
-        """Wait for so many seconds at most; return the shards that have woken this worker."""
+        """Wait for up to `seconds`; return the shards that have woken this worker."""
         poll, waiting = select.poll(), dict[int, Shard]()
         poll.register(self._loop.stopping.fileno(), select.POLLIN)
         for shard in self._shards:
@@ -135,7 +135,7 @@ class ShardedSource(Source):
         return key is not None
 
     def _take_first(self, woken: Sequence[Shard]) -> list[Run]:
-        """Take one job of those shards; the other shards wake other workers from now on."""
+        """Take one job, of the `woken` shards if possible. Stop waiting, and pass the other tokens on."""
         runs, left = list[Run](), list[Shard]()
         for shard in woken:
             if runs:
@@ -151,13 +151,13 @@ class ShardedSource(Source):
         return runs
 
     def _pass_on(self, shards: Sequence[Shard]) -> None:
-        """Let other workers have the tokens of those shards: this one is busy now, or ends."""
+        """Pass the tokens of these shards on to other workers: this one is busy now, or ends."""
         for shard in shards:
             with self._pass_over_if_away(shard):
                 shard.pass_on()
 
     def _call_off_all(self, shards: Sequence[Shard]) -> list[Shard]:
-        """Wait for those shards no more; return those that have given a token meanwhile."""
+        """Stop waiting for these shards; return those that have given a token meanwhile."""
         found = []
         for shard in shards:
             with self._pass_over_if_away(shard):
@@ -167,7 +167,7 @@ class ShardedSource(Source):
         return found
 
     def finish(self) -> None:
-        """Tell the shards of all ends that are owed, and give back what was taken but not begun."""
+        """Send the shards all ends that are owed, and release the runs that have not begun."""
         began = time.monotonic()
         for shard in self._shards:
             shard.finish(began)
@@ -177,7 +177,7 @@ class ShardedSource(Source):
         return [each for shard in self._shards for each in shard.owed]
 
     def release(self, runs: list[Run], patience: float | None = None) -> None:
-        """Give back runs of one tag that have not begun; a shard that is away has them back once it answers."""
+        """Release runs of one tag that have not begun; if their shard is away, do so once it answers."""
         ((shard, _),) = self._group(runs, lambda run: run.jobid)
         try:
             shard.source.release(runs, patience=0.0)
@@ -187,11 +187,11 @@ class ShardedSource(Source):
 
     @property
     def fresh_until(self) -> float:
-        """Until when the runs that were taken last are surely this worker's, by the monotonic clock."""
+        """Until when the runs that were taken last surely belong to this worker, by the monotonic clock."""
         return self._taken.source.fresh_until
 
     def keep_own(self, runs: list[Run], patience: float | None = None) -> list[Run]:
-        """Return those of `runs` that are still this worker's; those of a shard that is away are left to it."""
+        """Return those of `runs` that still belong to this worker; a shard that is away keeps its own for later."""
         kept = list[Run]()
         for shard, own in self._group(runs, lambda run: run.jobid):
             try:
@@ -208,7 +208,7 @@ class ShardedSource(Source):
         return [(self._shards[number], own) for number, own in found.items()]
 
     def send_ends(self, ended: list[EndedRun], patience: float | None = None) -> None:
-        """Let the servers end these runs while the next ones are run."""
+        """Send the ends of these runs, without waiting for replies: the servers end them while the next ones run."""
         for shard, own in self._group(ended, lambda each: each[0].jobid):
             if not shard.owe(own):
                 try:
@@ -226,14 +226,14 @@ class ShardedSource(Source):
                     shard.pass_over(error, own)
 
     def end_and_take(self, ended: list[EndedRun], most: int) -> list[Run]:
-        """End these runs, and take up to `most` jobs of the shard whose turn it is."""
+        """End these runs, and take up to `most` jobs of the first shard in turn that has any."""
         self.end(ended)
         return self.take(most)
 
     def end(
         self, ended: list[EndedRun], then: Callable[[bool], Call] | None = None, patience: float | None = None
     ) -> Reply:
-        """See that these runs, and those that the servers were told of, are ended; a shard that is away hears later."""
+        """End these runs, and those whose ends were sent without a reply; a shard that is away gets them later."""
         groups = {shard.number: own for shard, own in self._group(ended, lambda each: each[0].jobid)}
         for shard in self._shards:
             own = groups.get(shard.number, [])

@@ -2,8 +2,8 @@
 
 A function has one of these forms; each may also have ``jobid``, and more parameters with a default:
 
-- ``()``: it does not look at the data.
-- ``(*args)``: it runs without data alone, as these have no names.
+- ``()``: it ignores the data.
+- ``(*args)``: it runs only without data, as its arguments have no names.
 - ``(data)``: it gets the data as a whole.
 - Any other parameters, or ``**fields``: the data are an object, which has the arguments by their names.
 """
@@ -28,8 +28,8 @@ class CallSignature:
     name: str
     takes_jobid: bool
     takes_data: bool  # as a whole
-    arguments: inspect.Signature  # what a program gives when it sets a job: the data, or what they have
-    called: inspect.Signature  # how a program calls it: also with what no job can give
+    arguments: inspect.Signature  # the parameters that the data of a job give: ``data``, or each by its name
+    called: inspect.Signature  # the parameters when a program sets a job: also those that no job can give
     is_async: bool
     rest: str = ""  # the name of ``*args`` if it has no other parameter for data
 
@@ -57,7 +57,7 @@ class CallSignature:
         return data or None
 
     def drop_defaults(self, data: Any) -> Any:
-        """Return what `bind` has returned without the arguments that are the same JSON as their defaults."""
+        """Return `data`, which `bind` has returned, without the arguments that are the same JSON as their defaults."""
         if not self.reads_arguments or data is None:
             return data
         known = self.arguments.parameters
@@ -83,7 +83,7 @@ class CallSignature:
         return ""
 
     def make_arguments(self, jobid: str, data: Any) -> dict[str, Any]:
-        """Return what the function is called with, by names. Raise `CommandFailed` for data that do not fit it."""
+        """Return the arguments of the function, by name. Raise `CommandFailed` for data that do not fit it."""
         if wrong := self.check(data):
             raise CommandFailed(f"bad data of the job {jobid!r}: {wrong}")
         given: dict[str, Any] = dict(data or {}) if self.reads_arguments else {}
@@ -107,7 +107,7 @@ def _differs(value: Any, parameter: inspect.Parameter) -> bool:
 
 
 def read_signature(function: object) -> CallSignature:
-    """Return how the function is called. Raise `TypeError` for what is none, and for parameters without a name."""
+    """Return how the function is called. Raise `TypeError` if it is no function, or no job can call it."""
     if isinstance(function, type) or not callable(function):
         raise TypeError(f"a job is a function, not {function!r:.80}")
     name = get_name(function)

@@ -1,4 +1,4 @@
-"""The slots of a worker that runs several jobs at once, and the ends of runs of which the server may not know yet."""
+"""The slots of a worker that runs several jobs at once, and the ends of runs that the server may not know yet."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -10,16 +10,16 @@ from redbike.worker.batch import TOGETHER
 
 
 class Slots:
-    """Counts what runs: a slot is free again once the server knows how its run has ended."""
+    """Counts the free slots: a slot is free again once the server knows how its run has ended."""
 
     def __init__(self, size: int) -> None:
         self._size = self._free = size
         self._ended: list[EndedRun] = []
         self._told: list[EndedRun] = []
         self._changing = threading.Lock()
-        # Two: to wake a thread that has nothing to do costs more than a short job.
+        # Two conditions: waking a thread that has nothing to do costs more than a short job.
         self._for_taker, self._for_ender = threading.Condition(self._changing), threading.Condition(self._changing)
-        self._is_left = False  # to `wait_for_ends`: what ends is for another thread to tell
+        self._is_left = False  # whether ends are left to `wait_for_ends`, so to another thread
         self._is_over = False
 
     def note_end(self, run: Run, next_state: NextState) -> None:
@@ -29,7 +29,7 @@ class Slots:
             (self._for_ender if self._is_left else self._for_taker).notify()
 
     def wait(self, seconds: float) -> tuple[list[EndedRun], int]:
-        """Wait until slots are free, or have runs that have ended; return these, and how many slots there are then."""
+        """Wait until slots are free or runs have ended; return the ends, and the number of free slots with theirs."""
         with self._changing:
             if not (self._free or self._ended):
                 self._for_taker.wait(seconds)
@@ -43,7 +43,7 @@ class Slots:
         return ended
 
     def free(self, number: int, told: Sequence[EndedRun] = ()) -> None:
-        """Give slots back; the server knows of those ends that were `told`."""
+        """Free `number` slots; the server knows of the ends in `told`."""
         with self._changing:
             self._free += number
             known = set(map(id, told))
@@ -51,14 +51,14 @@ class Slots:
             self._for_taker.notify()
 
     def put_back(self, ended: list[EndedRun], number: int) -> None:
-        """Give back what `wait` has returned: nothing has come of it."""
+        """Put back what `wait` has returned: nothing was done with it."""
         with self._changing:
             self._ended = [*ended, *self._ended]
         self.free(number - len(ended), ended)
 
     @contextmanager
     def leave_ends(self) -> Iterator[None]:
-        """Leave what ends in the block to `wait_for_ends`."""
+        """Leave the ends of runs during the block to `wait_for_ends`."""
         with self._changing:
             self._is_left = True
             self._for_ender.notify()
@@ -68,7 +68,7 @@ class Slots:
             self._is_left = False
 
     def wait_for_ends(self) -> list[EndedRun]:
-        """Wait for ends that another thread than that of `wait` is to tell; none when it is over."""
+        """Wait for ends that `leave_ends` leaves to this thread, and return them; none when the worker is over."""
         with self._changing:
             while not (self._is_over or (self._is_left and self._ended)):
                 self._for_ender.wait()
@@ -85,6 +85,6 @@ class Slots:
             self._for_ender.notify()
 
     def list_untold(self) -> list[EndedRun]:
-        """Return the ends of which the server may not know yet."""
+        """Return the ends that the server may not know yet."""
         with self._changing:
             return [*self._told, *self._ended]

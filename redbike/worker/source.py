@@ -1,7 +1,7 @@
-"""Where a worker's jobs come from: it takes them, and ends their runs, over one pipeline.
+"""The source of a worker's jobs: it takes them, and ends their runs, over one pipeline.
 
-To end some runs and to take the next jobs is one round trip. The server may also be told of ends without waiting for
-its answer: it ends these runs while the worker is in the next ones.
+Ending some runs and taking the next jobs is one round trip. Ends may also be sent without waiting for a reply: the
+server ends these runs while the worker runs the next ones.
 """
 
 import math
@@ -22,13 +22,13 @@ from redbike.store.scripts import Call, Reply
 from redbike.store.store import Store
 from redbike.worker.ends import Ends, group_by_tag, release
 
-NAP = 0.9  # seconds: how often an idle worker looks whether it was suspended, and which queues there are
-SOON = 0.02  # the same at first if it has just run a job: until it looks, it is ended if it is suspended for long
+NAP = 0.9  # seconds between two checks of an idle worker: whether it was suspended, and which queues there are
+SOON = 0.02  # the same just after a job: until the first check, a worker that is suspended for long is ended
 STALE = 3.0  # seconds after which a worker asks whether its runs are still its own: it may have been suspended
 
 
 def list_naps() -> Iterator[float]:
-    """Yield how many seconds a worker that has no job to begin waits at a time."""
+    """Yield how many seconds a worker that has no job to begin waits each time."""
     nap = SOON
     while True:
         yield min(nap, NAP) if leaving.is_covered() else NAP
@@ -43,20 +43,20 @@ class Source:
     ) -> None:
         self.store, self.number = store, number  # of the shard
         self._loop = loop
-        with suppress(Unreachable):  # of a shard that is away, it is read before the first take
+        with suppress(Unreachable):  # if the shard is away, the signal is read before the first take
             loop.read_signal(store)
         self._queues = queues
         self._ends = ends
         self._presence = presence
         self._pipeline = store.scripts.pipeline_class(store.client, loop.stopping.is_set)
-        self._unheard: list[EndedRun] = []  # the server was told of these ends, and has not answered yet
+        self._unheard: list[EndedRun] = []  # ends that were sent to the server, which has not answered yet
         self._asked = 0.0  # when jobs were last asked for, by the monotonic clock
         self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost
         self.when_idle: Callable[[], None] = lambda: None  # called after each of `list_naps` without a job
-        self._shortest = math.inf  # seconds: the shortest timeout that one of the jobs taken last has of its own
+        self._shortest = math.inf  # seconds: the shortest timeout among the jobs taken last that have options
 
     def take_turns(self) -> "Iterator[Source]":
-        """Yield what takes jobs from each shard, beginning with the one whose turn it is."""
+        """Yield the source of each shard, beginning with the one whose turn it is."""
         yield self
 
     def hurry(self, patience: float | None) -> None:
@@ -64,11 +64,11 @@ class Source:
         self._pipeline.line.patience = patience
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Release the connection."""
         self._pipeline.close()
 
     def take(self, most: int, skipped: int = 0, patience: float | None = None) -> list[Run]:
-        """Take up to `most` jobs, without the first `skipped` polls, which have just been empty.
+        """Take up to `most` jobs. Skip the first `skipped` polls, which have just been empty.
 
         Raise `Unreachable` after `patience` seconds.
         """
@@ -115,7 +115,7 @@ class Source:
         wakes = {self.store.keys.wake(name): name for name in self._queues.list_awaited()}
 
         def take() -> Call:
-            # One job only: if this process is suspended by then, it is held up.
+            # One job only: if this process is suspended by then, the job is delayed.
             self._ahead = self._presence.make_tag()
             return self._pack_take(poll, self._ahead, 1, idle_owner=self._presence.idle_owner)
 
@@ -128,17 +128,17 @@ class Source:
             if reply is not None:
                 runs, self._ahead = self._check_halt(self.store.runs.read_take(reply, self._ahead)), ""
                 self._presence.note(self.store.runs.read_registration(reply))
-                # It does not look into all when there are very many.
+                # If there are very many queues, the poll has only some of them.
                 woken = woken or len(poll.queues) < number
                 self._presence.hear(self.store.runs.has_notices(reply))
             elif not woken:
                 self.when_idle()
-                # The user's own code names the queues: it is not asked after each of the short naps.
+                # The user's own code names the queues: it is not called after each of the short naps.
                 if (now := time.monotonic()) - looked < NAP / 2:
                     continue
                 looked = now
                 if self._queues.refresh():
-                    # It waits for the queues that there were.
+                    # The pending wait is for the old queues.
                     runs, woken = self._call_off(), True
                     self._presence.check()
         if self._loop.stopping.is_set():
@@ -159,7 +159,7 @@ class Source:
         return [run for run in taken if isinstance(run, Run)]
 
     def give_back(self) -> None:
-        """Give back what was taken by a take whose reply was lost. Raise `Unreachable`."""
+        """Release the runs of a take whose reply was lost. Raise `Unreachable`."""
         if self._ahead:
             call = self._pack_take(next(self._queues.polls(self.number)), self._ahead, 0, repeated=True)
             (reply,) = self._pipeline.run([call])
@@ -168,28 +168,28 @@ class Source:
             self._ahead = ""
 
     def finish(self) -> None:
-        """Leave nothing to be done: the loop is over."""
+        """Finish pending requests, as the loop is over: a single server has none."""
 
     def list_owed(self) -> list[EndedRun]:
-        """Return the ends that wait for a server of several."""
+        """Return the ends that wait for shards that are away: none on a single server."""
         return []
 
     def drain_unheard(self) -> list[EndedRun]:
-        """Return the ends that the server was told of without an answer; it is for the caller to tell it again."""
+        """Return the ends that were sent but not answered, and forget them: the caller must send them again."""
         unheard, self._unheard = self._unheard, []
         return unheard
 
     def release(self, runs: list[Run], patience: float | None = None) -> None:
-        """Give back runs of one tag that have not begun. Raise `Unreachable` after `patience` seconds."""
+        """Release runs of one tag that have not begun. Raise `Unreachable` after `patience` seconds."""
         self._ends.end(self._loop.retry_until_up(lambda _: release(self.store, runs), patience), patience)
 
     @property
     def fresh_until(self) -> float:
-        """Until when runs that have not begun are surely this worker's, and not late, by the monotonic clock."""
+        """Until when runs that have not begun surely belong to this worker and are not late, by the monotonic clock."""
         return self._asked + min(STALE, self._queues.shortest_timeout / 2, self._shortest / 2)
 
     def keep_own(self, runs: list[Run], patience: float | None = None) -> list[Run]:
-        """Return those of `runs` that are still this worker's, with a new lease if it may have been suspended.
+        """Return those of `runs` that still belong to this worker, with a new lease if it may have been suspended.
 
         Raise `Unreachable` after `patience` seconds.
         """
@@ -201,7 +201,7 @@ class Source:
         now = self._loop.retry_until_up(lambda _: self.store.timeline.read_clock(), patience)
         for run, word in zip(runs, words, strict=True):
             run.cancelled = word == "cancelled"
-            # Its reply may have been read long after it was sent.
+            # The reply with this run may have been read long after it was sent.
             run.received = min(run.received, time.monotonic() - max(0.0, now - run.start))
         return [run for run, word in zip(runs, words, strict=True) if word in ("ok", "cancelled")]
 
@@ -210,7 +210,7 @@ class Source:
         self._ends.end(ended, patience)
 
     def send_ends(self, ended: list[EndedRun], patience: float | None = None) -> None:
-        """Let the server end these runs while the next ones are run. Raise `Unreachable` after `patience` seconds."""
+        """Send these ends, without waiting for a reply. Raise `Unreachable` after `patience` seconds."""
         self._unheard += ended
         if not ended:
             # The thread that splits batches was faster.
@@ -218,7 +218,7 @@ class Source:
         try:
             self._pipeline.send_all([self.store.runs.pack_end(ended)])
         except Unreachable:
-            # A worker that was killed now would have all of them run again: so no further one before they are ended.
+            # If this worker were killed now, all of them would run again: so no further run before they are ended.
             self.end([], patience=patience)
 
     def end_and_take(self, ended: list[EndedRun], most: int) -> list[Run]:
@@ -233,9 +233,9 @@ class Source:
     def end(
         self, ended: list[EndedRun], then: Callable[[bool], Call] | None = None, patience: float | None = None
     ) -> Reply:
-        """See that these runs, and those that the server was told of, are ended; its reply to what comes `then`.
+        """End these runs, and those whose ends were not answered yet; return the reply to the call of `then`.
 
-        Raise `Unreachable` after `patience` seconds; what the server was told of is seen to by the next call.
+        Raise `Unreachable` after `patience` seconds: the next call repeats the ends that were not answered.
         """
         told, groups = self._unheard, group_by_tag(ended)
         self._unheard = []
@@ -244,7 +244,7 @@ class Source:
         def ask(repeated: bool) -> list[Reply]:
             if then:
                 self._asked = time.monotonic()
-            # Without an answer it is not known whether it did what it was told: once more does no harm.
+            # Without an answer, nobody knows whether the server has ended them. Sending them again does no harm.
             again = group_by_tag(told) if told and not self._pipeline.unanswered else []
             calls = [self.store.runs.pack_end(group) for group in (*again, *groups)]
             return self._pipeline.run([*calls, then(repeated)] if then else calls)

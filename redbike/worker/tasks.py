@@ -1,4 +1,4 @@
-"""Makes tasks in an event loop whose task factory may be that of a job, or of the program."""
+"""Make tasks in an event loop that may have a task factory of a job, or of the program."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,5 +12,5 @@ def create_task(
     """Return a task that runs `coroutine` in `context`; with a task factory, in a copy of it."""
     if loop.get_task_factory() is None:
         return loop.create_task(coroutine, context=context)
-    # Without an argument for the context: older factories know none.
+    # Without an argument for the context: older factories do not accept one.
     return context.run(loop.create_task, coroutine)

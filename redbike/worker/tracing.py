@@ -1,7 +1,7 @@
-"""A middleware that makes a span of OpenTelemetry of each run. It needs the package ``opentelemetry-api``.
+"""A middleware that makes a span of OpenTelemetry for each run. It needs the package ``opentelemetry-api``.
 
-The names of the attributes are those of the semantic conventions for messaging. A run is what they call the processing
-of a message, by a consumer; its queue is the destination.
+The names of the attributes are those of the semantic conventions for messaging. There, a run is the processing of a
+message by a consumer, and its queue is the destination.
 """
 
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Tracing:
-    """A middleware that makes a span of each run: ``Jobs(middleware=[Tracing()])``.
+    """A middleware that makes a span for each run: ``Jobs(middleware=[Tracing()])``.
 
-    The spans are those of `tracer_provider`, or else of the global one. A span is current during its run, so what the
-    run does makes children of it. It has a link to the span that the option ``traceparent`` of the job names. The jobs
+    The spans come from `tracer_provider`, or else from the global one. A span is current during its run, so spans that
+    the run makes are its children. It has a link to the span that the option ``traceparent`` of the job names. Jobs
     that `JobFunction.enqueue` and `JobFunction.set` of these `Jobs` set have the current span as that option.
 
-    An error has the status ERROR, also if there is another try. `StopWork`, `UnsetJob`, `Again`, a run that somebody
-    has cancelled, and one that its worker hands back at its end are no errors. Raise `BadConfig` without the package.
+    The span of a failed run has the status ERROR, even if the run is retried. `StopWork`, `UnsetJob`, `Again`, and runs
+    that are cancelled or handed back by a worker that stops, are no failures. Raise `BadConfig` without the package.
     """
 
     gives_traceparent = True  #: to the jobs that the functions of its `Jobs` set
@@ -68,7 +68,7 @@ class Tracing:
             self._end(span, run, None)
 
     def _list_links(self, run: Run) -> "list[Link]":
-        # A link, and not the parent: the run may be days later, a job has many, and its worker may have spans around.
+        # A link, not a parent: a run may be days later, a job has many runs, and the worker may have spans around them.
         text = parse_options(run.options).get("traceparent") if run.options else None
         if text is None:
             return []
@@ -116,7 +116,7 @@ def _list_attributes(run: Run) -> dict[str, Any]:
 
 
 def _judge(run: Run, error: BaseException | None) -> tuple[Outcome, bool]:
-    """Return how `run` ends that has raised `error`, as ``redbike runs`` has it, and whether that is an error."""
+    """Return the outcome of `run` after `error`, as ``redbike runs`` shows it, and whether that is an error."""
     if run.cancelled:
         return Outcome.CANCELLED, False
     if isinstance(error, Overrun) or run.now() >= run.deadline:

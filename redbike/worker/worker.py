@@ -1,11 +1,11 @@
-"""Workers: they take due jobs from queues, run them, and say how that ended.
+"""Workers: they take due jobs from queues, run them, and report how the runs have ended.
 
 1. Take the next job in the order of the worker class's queues, or several when the last ones were short (see `batch`).
 2. Run it, with a heartbeat beside it for as long as it takes.
-3. End it where its schedule, its outcome and the policies say; that and taking the next is one round trip.
+3. End it: its schedule, the outcome and the policies say where it goes. This and taking the next is one round trip.
 4. Block when there is nothing to take.
 
-With a concurrency of more than one, a pool does that instead (see `pool`).
+With a concurrency of more than one, a pool does this instead (see `pool`).
 """
 
 import logging
@@ -51,9 +51,9 @@ log = logging.getLogger("redbike.worker")
 
 
 class Worker:
-    """Works jobs by the methods of `worker`, an instance of a worker class, `concurrency` at once.
+    """Runs jobs by the methods of `worker`, an instance of a worker class, `concurrency` at once.
 
-    Coroutines run in `event_loop`, or else in one of its own.
+    Coroutines run in `event_loop`, or else in an event loop of the worker's own.
     """
 
     pings_class: type[Pings] = Pings
@@ -71,8 +71,8 @@ class Worker:
         self.settings = settings
         self.concurrency = concurrency
         self.loop = Loop(store, self._end_at_once)
-        self._batch: Batch | None = None  # that which is run
-        self._unsaid: list[EndedRun] = []  # of the last batch: those of whose ends the server may not know yet
+        self._batch: Batch | None = None  # the running batch
+        self._unsaid: list[EndedRun] = []  # the ends of the last batch that the server may not know yet
         self.hosts = HostQueues(settings.host or name_host(), store.queue_limits.find_used)
         self.queues = Queues(worker, settings.default_timeout, hosts=self.hosts, check=Neighbours(store).check_shared)
         self.pings = self.pings_class()
@@ -125,7 +125,7 @@ class Worker:
                     self.source.close()
                     self.runner.hooks.end()
         finally:
-            # After an error too: a program may go on, and work again.
+            # After an error too: a program may continue, and work again.
             self.close()
         self.leaving.replace_if_wanted()
 
@@ -143,8 +143,8 @@ class Worker:
         self.notifier.stop()
 
     def _end_at_once(self) -> None:
-        """End what runs, and hand its runs back, in a thread of its own: a second signal ends this process."""
-        left = self._list_left()  # before they hear of it: nobody is told how they end then
+        """End all runs and hand them back, in a thread of its own: a second signal ends this process."""
+        left = self._list_left()  # before they are interrupted: how they end then is not stored
         try:
             self.runner.abort()
             self.runner.cancel_all()
@@ -166,7 +166,7 @@ class Worker:
         return Left([*unsaid, *batch.done], list(begun.values()), waiting if len(batch.runs) > 1 else [])
 
     def _describe(self) -> dict[str, Any]:
-        """Return what this worker says of itself, see `ProcessRecord`."""
+        """Return the fields for the entry of this worker, see `ProcessRecord`."""
         names, stuck = self.queues.names(), [run.jobid for run in self.heartbeat.list_stuck()]
         return {
             "queues": shorten(names),
@@ -175,13 +175,13 @@ class Worker:
             "concurrency": self.concurrency,
             "takes": list_taken(self.worker),
             "lacks": tuple(self.missing.list_lacking().items()),
-            # Nobody believes a record with a text that is not safe to show.
+            # A record with a text that is not safe to show counts as damaged.
             "stuck": tuple(jobid if jobid.isprintable() else repr(jobid) for jobid in stuck),
             "lines": tuple(describe_commands(self.worker).items()),
         }
 
     def _note_stuck(self, run: Run) -> None:
-        """Say that the function of `run` goes on after its deadline, or that it does no more."""
+        """Report that the function of `run` still runs after its deadline, or that it has ended."""
         self.presence.hurry()
         stuck = self.heartbeat.list_stuck()
         if run not in stuck:
@@ -192,7 +192,7 @@ class Worker:
         self.leaving.consider_replacing(stuck, self.concurrency)
 
     def close(self) -> None:
-        """End the threads, and give the connection back."""
+        """End the threads, and release the connection."""
         self._alerting.stop()
         self.runner.hooks.end()
         self.batches.stop()
@@ -229,12 +229,12 @@ class Worker:
         return taken[0] if taken else None
 
     def _turn(self) -> None:
-        """One job, or some short ones, after the other, then one wait."""
+        """Run jobs, one or some short ones at a time, until a wait returns none."""
         runs = self.source.take(self.most())
         while runs or (runs := self.source.wait()):
             self._unsaid = ended = self.run_all(runs)
             if self.notifier.is_behind:
-                # Nothing that has ended waits for that, and nothing that has not begun.
+                # During the wait, no end is unsent, and no job is taken.
                 self.source.end(ended)
                 self.notifier.wait(self.loop.goes_on)
                 runs = self.source.take(self.most())
@@ -242,12 +242,12 @@ class Worker:
                 runs = self.source.end_and_take(ended, self.most()) or self.source.take(self.most(), skipped=1)
 
     def most(self) -> int:
-        """Return how many jobs to take."""
+        """Return how many jobs to take at once."""
         together = self.settings.on_lost == "requeue" and self.queues.shortest_timeout >= LONG_ENOUGH
         return self.pace.number if together else 1
 
     def run_all(self, runs: list[Run]) -> list[EndedRun]:
-        """Run jobs that were taken together; return those whose end the server was not told of."""
+        """Run jobs that were taken together; return the ends that were not sent to the server."""
         runs = self.source.keep_own(runs)
         batch = self._batch = Batch(runs)
         ended = self._run_one(runs[0]) if len(runs) == 1 else self.batches.run(batch)
@@ -259,7 +259,7 @@ class Worker:
         return [(run, self._run(run))]
 
     def _run(self, run: Run) -> NextState:
-        """Run the job, with a heartbeat; return where it goes then."""
+        """Run the job, with a heartbeat; return where the job goes then."""
         self.heartbeat.add(run)
         try:
             return self.runner.run(run)
