@@ -24,7 +24,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from redbike import Redbike, RoundRobin
-from redbike.connection.launcher import find_binary
+from redbike.connection.embedded_launcher import find_binary
 from redbike.errors import RedbikeError
 
 KILLS = 10

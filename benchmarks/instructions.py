@@ -17,7 +17,7 @@ from pathlib import Path
 import redis
 
 from redbike import Redbike, RoundRobin
-from redbike.connection.launcher import find_binary
+from redbike.connection.embedded_launcher import find_binary
 from redbike.store.namespace import make_tag
 from redbike.store.runs import NextState, Poll  # older versions have no other place for them
 

@@ -62,8 +62,8 @@ from redbike.text import __version__ as __version__
 if TYPE_CHECKING:
     from redbike.config.definitions import Catchup, LogFormat, LogLevel, NoOrYes, OnError, OnLost, OnTimeout, Overlap
     from redbike.config.labels import TagLike
-    from redbike.config.limits import Limit, Limits
     from redbike.config.options import JobOptions
+    from redbike.config.queue_limits import Limit, Limits
     from redbike.config.settings import KeywordSettings, Settings
     from redbike.control.backfilling import Backfill
     from redbike.control.pairs import Pair
@@ -199,7 +199,7 @@ _PLACES = {
     for module, names in {
         "config.definitions": "Catchup LogFormat LogLevel NoOrYes OnError OnLost OnTimeout Overlap",
         "config.labels": "TagLike",
-        "config.limits": "Limit Limits",
+        "config.queue_limits": "Limit Limits",
         "config.options": "JobOptions",
         "config.settings": "KeywordSettings Settings",
         "control.backfilling": "Backfill",

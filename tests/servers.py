@@ -14,7 +14,7 @@ from typing import Any
 import redis
 from redis.crc import key_slot
 
-from redbike.connection.launcher import find_binary
+from redbike.connection.embedded_launcher import find_binary
 from tests.waiting import wait_until
 
 # Milliseconds without a sign of life after which the others count a node as gone: one that is merely slow is not, but

@@ -19,7 +19,7 @@ from redbike.control.moving import Mover
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.dispatcher.misplaced import Moving
 from redbike.errors import ServerError
-from redbike.loop.alerts.alerting import Alerting
+from redbike.loop.alerts.thread import Alerting
 from redbike.loop.loop import Loop
 from redbike.loop.queues import apply_limits
 from redbike.queries.check.surroundings import ServerCheck

@@ -24,7 +24,7 @@ from redbike import (
 )
 from redbike.cli.usage import Usage
 from redbike.cli.usage_text import TEXT as text
-from redbike.config import definitions, labels, limits, options, ping_urls, settings
+from redbike.config import definitions, labels, options, ping_urls, queue_limits, settings
 from redbike.config.definitions import OPTIONS
 from redbike.config.settings import Settings
 from redbike.connection.check import OLDEST
@@ -160,8 +160,8 @@ LIMITS = {
     "``group`` of ``load``, ``sync``": settings.MAX_GROUP,
     "reason of a pause": labels.MAX_REASON,
     "concurrency": worker_class.MOST_AT_ONCE,
-    "``limit --at-once``": limits.MOST_AT_ONCE,
-    "``limit --rate``": limits.MOST_RATE,
+    "``limit --at-once``": queue_limits.MOST_AT_ONCE,
+    "``limit --rate``": queue_limits.MOST_RATE,
     "error that is kept": policies.MAX_ERROR,
     "traceback that is kept": policies.MAX_TRACEBACK,
     "pause between two tries": Settings().max_backoff,

@@ -11,7 +11,7 @@ from typing import Any
 
 import redis
 
-from redbike.connection.launcher import find_binary
+from redbike.connection.embedded_launcher import find_binary
 
 PATIENCE = 60.0  # seconds for it to come up
 SLOTS = 16384

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from redbike.cli.columns import make_text
-from redbike.cli.console import open_paged
+from redbike.cli.pager import open_paged
 from redbike.queries.counting import QUARTER
 from redbike.queries.forecast import Forecast, Quarter, Share
 from redbike.schedule.clock import Clock, format_length

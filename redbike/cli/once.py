@@ -9,7 +9,7 @@ from contextlib import suppress
 from redbike.cli.arguments import Arguments, parse_time, prepare_time
 from redbike.cli.bike import find_embedded_server, note_pauses, open_bike
 from redbike.cli.messages import complain
-from redbike.commands.shell import SHELL, make_record
+from redbike.commands.once import SHELL, make_record
 from redbike.config.file import Config
 from redbike.config.options import MAX_DATA, format_data
 from redbike.control.operator import name_operator

@@ -12,7 +12,7 @@ from redbike.cli.bike import open_to_look
 from redbike.cli.kin import Kin
 from redbike.cli.missing import names_missing
 from redbike.cli.rows import find_format, make_writer, print_json
-from redbike.commands.shell import find_problem
+from redbike.commands.once import find_problem
 from redbike.commands.worker import NO_TIMEOUT
 from redbike.config.file import Config
 from redbike.config.labels import LABELS

@@ -11,7 +11,7 @@ from redbike.cli.bike import find_embedded_server, note_pauses, open_bike
 from redbike.cli.messages import DONE, FAILED, complain
 from redbike.config.file import Config
 from redbike.config.labels import read_filter
-from redbike.config.limits import NO_LIMIT, Limit, Limits, read_limit
+from redbike.config.queue_limits import NO_LIMIT, Limit, Limits, read_limit
 from redbike.control import jobs
 from redbike.control.blackouts import check_blackout, check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import find_failed, find_tries

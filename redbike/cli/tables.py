@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from redbike.cli.columns import BUSY, DIM, GOOD, ODD, WRONG, Column, Width, make_table, make_text
-from redbike.cli.console import open_console, open_paged
+from redbike.cli.pager import open_console, open_paged
 from redbike.control.sync.changes import Change
 from redbike.errors import BadSchedule
 from redbike.queries.shards import ShardState

@@ -16,8 +16,8 @@ from typing import Any
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_to_look
-from redbike.cli.desk import Desk, Request
 from redbike.cli.show import print_job, read_job
+from redbike.cli.top_keys import Desk, Request
 from redbike.config.file import Config
 from redbike.connection.check import describe_address
 from redbike.errors import BadConfig, BadJobId, RedbikeError, Unreachable
@@ -41,7 +41,7 @@ def show_top(arguments: Arguments, config: Config) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from redbike.cli.screen import draw
+    from redbike.cli.top_screen import draw
 
     bike, desk = open_to_look(config, names_queues=True, acts=True), Desk()
     reader = _Reader(bike, desk)

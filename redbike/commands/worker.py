@@ -11,10 +11,10 @@ from redbike.commands.env_file import read_variables
 from redbike.commands.environment import open_environment, remove_files
 from redbike.commands.file import Command, list_commands
 from redbike.commands.job_lock import hold_lock, make_name
+from redbike.commands.once import read_command
 from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
 from redbike.commands.reloading import CommandFile
-from redbike.commands.shell import read_command
 from redbike.commands.start import find_missing, start_command
 from redbike.commands.status import check_status
 from redbike.commands.summary import summarize_all

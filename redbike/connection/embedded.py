@@ -22,7 +22,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from redbike.connection.launcher import Launcher, make_private
+from redbike.connection.embedded_launcher import Launcher, make_private
 from redbike.connection.probe import Health, Probe, is_alive, is_suspended
 from redbike.errors import ServerError
 

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Any, Unpack
 
-from redbike.config.limits import LIMITS, Limits
+from redbike.config.queue_limits import LIMITS, Limits
 from redbike.config.settings import Settings
 from redbike.control.blackouts import check_together, end_blackout, make_blackout, set_blackout
 from redbike.control.operator import check_reason, check_until, name_operator
@@ -13,7 +13,7 @@ from redbike.schedule.moments import DurationLike, InstantLike, read_instant
 from redbike.schedule.objects import ScheduleLike
 from redbike.store.blackouts import OF_QUEUE, Blackout
 from redbike.store.every_host import is_base
-from redbike.store.hosts import name_host_queue, split_host
+from redbike.store.host_names import name_host_queue, split_host
 from redbike.store.names import check_queue_name
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store

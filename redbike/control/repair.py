@@ -2,7 +2,7 @@
 
 Something was lost or altered behind Redbike's back: the end of an append-only file, a key, an entry.
 
-`redbike.control.correction` computes how a job should be from how it was found, both as a `JobState`.
+`redbike.control.repair_places` computes how a job should be from how it was found, both as a `JobState`.
 ``lua/repair.lua`` commits that in one step, if the job is still as it was found; dispatchers and workers go on
 meanwhile. A job that is well is never touched.
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings
-from redbike.control.correction import Correction, describe_changes
+from redbike.control.repair_places import Correction, describe_changes
 from redbike.store.agreed import refuse_newer
 from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import (

@@ -24,12 +24,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
+from redbike.dispatcher.due_timers import run_timers
 from redbike.dispatcher.housekeeping import Archiving, Forgetting, Spreading
 from redbike.dispatcher.misplaced import Moving
 from redbike.dispatcher.missed import NAP, Timekeeper, skip_late
-from redbike.dispatcher.timers import run_timers
 from redbike.dispatcher.unplaced import Placing
-from redbike.loop.alerts.alerting import Alerting
+from redbike.loop.alerts.thread import Alerting
 from redbike.loop.changes import decide_again
 from redbike.loop.loop import Loop
 from redbike.loop.pings import Pings, Switch

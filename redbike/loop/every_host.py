@@ -36,7 +36,7 @@ from redbike.schedule.moments import format_utc
 from redbike.schedule.parser import find_inner, parse_stored
 from redbike.store.enums import Event
 from redbike.store.every_host import Hosts, HostStart, has_same_schedule, make_mark, make_revision, name_job
-from redbike.store.hosts import split_host
+from redbike.store.host_names import split_host
 from redbike.store.inspected import JobState
 from redbike.store.jobs import describe_waiting
 from redbike.store.processes import ProcessRecord

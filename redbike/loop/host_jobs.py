@@ -11,7 +11,7 @@ from redbike.schedule.moments import format_utc, join_words
 from redbike.schedule.parser import find_inner
 from redbike.store.enums import Event
 from redbike.store.every_host import is_base, name_job
-from redbike.store.hosts import EVERY, split_host
+from redbike.store.host_names import EVERY, split_host
 from redbike.store.inspected import JobState
 from redbike.store.names import check_known_jobid
 from redbike.store.processes import ProcessRecord, find_worked

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from redbike.errors import RedbikeError
-from redbike.store.hosts import has_host_queue, name_host_queue, split_host
+from redbike.store.host_names import has_host_queue, name_host_queue, split_host
 
 LOOK = 6.0  # seconds after which a worker asks again which of these queues were used
 MOST = 1000  # queues that were never used, for whose tokens an idle worker waits; it asks for the others, too

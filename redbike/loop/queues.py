@@ -9,7 +9,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from redbike.config.limits import Limit, parse_rate
+from redbike.config.queue_limits import Limit, parse_rate
 from redbike.errors import BadConfig, RedbikeError, Unreachable
 from redbike.loop.host_queues import HostQueues
 from redbike.loop.worker_class import WorkerClass, find_queue

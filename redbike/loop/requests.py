@@ -17,7 +17,7 @@ from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.objects import ScheduleLike, format_schedule
 from redbike.schedule.parser import EveryHost, is_one_off, parse
 from redbike.store.every_host import MAX_BASE, HostStart, add_start, is_base, name_job
-from redbike.store.hosts import split_host
+from redbike.store.host_names import split_host
 from redbike.store.inspected import JobState
 from redbike.store.jobs import Cancellation, JobToSet, SetMode
 from redbike.store.records import RetryState

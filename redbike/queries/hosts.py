@@ -13,7 +13,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import find_inner, parse_stored
 from redbike.store.enums import Event
 from redbike.store.every_host import HostDetails, is_base, name_job
-from redbike.store.hosts import split_host
+from redbike.store.host_names import split_host
 from redbike.store.inspected import JobState
 from redbike.store.store import Store
 from redbike.text.printable import cut

@@ -7,7 +7,7 @@ from redbike.loop.every_host import GONE
 from redbike.loop.host_jobs import explain_missed, say_taken, would_begin
 from redbike.schedule.parser import find_inner
 from redbike.store.every_host import Hosts, name_job
-from redbike.store.hosts import split_host
+from redbike.store.host_names import split_host
 from redbike.store.processes import Process
 from redbike.store.rows import StoredRow
 from redbike.store.store import Store

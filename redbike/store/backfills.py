@@ -22,7 +22,7 @@ from redbike.store.backfill import (
     read_last,
     read_record,
 )
-from redbike.store.hosts import AT, EVERY
+from redbike.store.host_names import AT, EVERY
 from redbike.store.namespace import PAGE, Part, split
 from redbike.store.records import decode, encode
 from redbike.store.scripts import Reply

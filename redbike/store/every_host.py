@@ -10,7 +10,7 @@ from typing import Any, NotRequired, Self, TypedDict
 
 from redbike.config.options import ALL_OF, format_options, load_mark
 from redbike.config.settings import MAX_HOST
-from redbike.store.hosts import AT, EVERY, split_host
+from redbike.store.host_names import AT, EVERY, split_host
 from redbike.store.names import MAX_JOBID
 from redbike.store.namespace import Part
 from redbike.store.records import PauseDetails, decode, encode

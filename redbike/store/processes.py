@@ -12,7 +12,7 @@ from typing import Any, Literal
 from zlib import crc32
 
 from redbike.errors import RedbikeError
-from redbike.store.hosts import has_host_queue, name_host_queue
+from redbike.store.host_names import has_host_queue, name_host_queue
 from redbike.store.lease import CLOCKS_DIFFER
 from redbike.store.names import find_function
 from redbike.store.records import MOMENT

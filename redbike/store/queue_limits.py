@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from redbike.config.limits import format_rate
+from redbike.config.queue_limits import format_rate
 from redbike.store.log import describe_pause
 from redbike.store.namespace import PAGE, Part, read_json, split
 from redbike.store.records import decode, parse_batch, parse_number

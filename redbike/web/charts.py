@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from markupsafe import Markup
 
 from redbike.queries.counting import MINUTE
-from redbike.queries.heat import LEVELS, Strip
+from redbike.queries.heat_map import LEVELS, Strip
 from redbike.queries.incident import Incident, Lane
 from redbike.queries.rehearsal.outlook import Rehearsal, Side
 from redbike.queries.unusual import Durations

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import parse_qsl
 
-from redbike.config.limits import Limits, read_limit
+from redbike.config.queue_limits import Limits, read_limit
 from redbike.control.blackouts import check_blackout, check_together, read_length
 from redbike.control.operator import check_reason, check_until
 from redbike.errors import BadConfig, BadSchedule

@@ -23,8 +23,8 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from redbike.config.definitions import Value
-from redbike.config.limits import Limit
 from redbike.config.options import COLUMNS, JobOptions, format_options, parse_options, read_changes
+from redbike.config.queue_limits import Limit
 from redbike.config.settings import Settings, override
 from redbike.errors import BadConfig, BadJobId, BadQueueName, CommandFailed
 from redbike.loop.naming import list_functions

@@ -16,7 +16,7 @@ from typing import Any
 
 from redbike.config.settings import Settings
 from redbike.connection.check import describe_address
-from redbike.loop.alerts.alerting import Alerting
+from redbike.loop.alerts.thread import Alerting
 from redbike.loop.host_queues import HostQueues
 from redbike.loop.loop import Loop
 from redbike.loop.naming import describe_commands, describe_naming, list_taken

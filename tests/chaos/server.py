@@ -16,7 +16,7 @@ from typing import Any
 
 import redis
 
-from redbike.connection.launcher import find_binary
+from redbike.connection.embedded_launcher import find_binary
 from redbike.store.keys import Keys
 from redbike.store.sharded.places import name_shards
 from tests.chaos.journal import Journal

@@ -12,10 +12,10 @@ from tests.waiting import wait_until
 WORKER = """
 import os, time
 from redbike import RoundRobin
-from redbike.loop.alerts import alerting
+from redbike.loop.alerts import thread
 
-alerting.LOOK, alerting.GATHER, alerting.SPACING = 0.05, 0.1, 0.2
-alerting.WORKER_LOOK, alerting.NO_DISPATCHER, alerting.CLAIM_TIMEOUT = 0.1, 1.0, 2.0
+thread.LOOK, thread.GATHER, thread.SPACING = 0.05, 0.1, 0.2
+thread.WORKER_LOOK, thread.NO_DISPATCHER, thread.CLAIM_TIMEOUT = 0.1, 1.0, 2.0
 
 
 class Worker(RoundRobin):

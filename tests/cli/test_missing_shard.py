@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 from redbike import ServerError, Unreachable
-from redbike.cli.desk import Desk
 from redbike.cli.keep import check_jobs
 from redbike.cli.list import (
     print_agenda,
@@ -22,9 +21,10 @@ from redbike.cli.list import (
 )
 from redbike.cli.look import explain_job, report_incident
 from redbike.cli.next import print_next
-from redbike.cli.screen import draw
 from redbike.cli.show import show_job
 from redbike.cli.top import _Reader
+from redbike.cli.top_keys import Desk
+from redbike.cli.top_screen import draw
 from redbike.config.file import Config
 from redbike.config.settings import Settings
 from redbike.queries.metrics import Metrics

@@ -14,9 +14,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from redbike import Redbike, RoundRobin
-from redbike.cli.desk import ORDERS, VERBS, Desk, Request
-from redbike.cli.screen import draw
 from redbike.cli.top import _Reader
+from redbike.cli.top_keys import ORDERS, VERBS, Desk, Request
+from redbike.cli.top_screen import draw
 from redbike.queries.glance import find_jobs, read_view
 from redbike.schedule.clock import Clock
 from redbike.store.next_state import NextState

@@ -13,8 +13,8 @@ from redbike.cli.usage import GENERAL, Usage
 from redbike.cli.usage_text import TEXT as text
 from redbike.config.definitions import NO_OR_YES, OPTIONS, PARAMETERS, SETTINGS
 from redbike.config.file import examine, load
-from redbike.config.limits import LIMITS
 from redbike.config.options import COLUMNS, read_changes
+from redbike.config.queue_limits import LIMITS
 from tests.commandline import ROOT
 
 PAGE, _, OPTIONS_PAGE = (ROOT / "docs" / "configuration.rst").read_text().partition("Options of a job\n")

@@ -89,7 +89,7 @@ def test_one_that_fails_ends_all_and_its_error_is_raised(bike, client):
 
 def test_the_alerts_of_one_tell_that_another_one_is_away(prefix, own_server, client, monkeypatch):
     for name, seconds in {"LOOK": 0.02, "GATHER": 0.0, "SPACING": 0.0, "AWAY": 0.1}.items():
-        monkeypatch.setattr(f"redbike.loop.alerts.alerting.{name}", seconds)
+        monkeypatch.setattr(f"redbike.loop.alerts.thread.{name}", seconds)
     with connect(own_server.url) as other, serve() as pinged:
         dispatchers = Dispatchers(divide(prefix, other, client), Settings(alert=pinged.url))
         thread = start(dispatchers.dispatch)

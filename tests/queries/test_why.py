@@ -5,7 +5,7 @@ import pytest
 from redbike import BadConfig, BadJobId, NoSuchJob, Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
-from redbike.dispatcher.timers import skip_expired
+from redbike.dispatcher.due_timers import skip_expired
 from redbike.queries.health import check_health
 from redbike.queries.why.past import Reasons
 from redbike.queries.why.pending import find_last

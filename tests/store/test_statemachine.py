@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
 from redbike.dispatcher.dispatcher import Dispatcher
-from redbike.dispatcher.timers import skip_expired
+from redbike.dispatcher.due_timers import skip_expired
 from redbike.errors import LostRun, NoSuchJob
 from redbike.loop.blackouts import decide_begun
 from redbike.loop.resuming import resume, resume_over

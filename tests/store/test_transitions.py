@@ -11,7 +11,7 @@ import pytest
 from redbike.config.settings import Settings
 from redbike.connection.client import aim_at, connect
 from redbike.control.jobs import cancel_jobs
-from redbike.dispatcher.timers import skip_expired
+from redbike.dispatcher.due_timers import skip_expired
 from redbike.errors import LostRun, NoSuchJob, ServerError
 from redbike.loop.blackouts import begin_named
 from redbike.loop.resuming import resume

@@ -13,7 +13,7 @@ from redis.sentinel import Sentinel
 
 from redbike import Redbike, RoundRobin
 from redbike.connection.client import connect
-from redbike.connection.launcher import find_binary
+from redbike.connection.embedded_launcher import find_binary
 from redbike.errors import BadConfig, ServerError, Unreachable
 from tests.waiting import wait_until
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from redbike.config.limits import Limit
+from redbike.config.queue_limits import Limit
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.control.jobs import cancel_jobs

@@ -18,7 +18,7 @@ from redbike.schedule.parser import find_inner, is_follower, parse_stored
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Event
 from redbike.store.every_host import is_base
-from redbike.store.hosts import split_host
+from redbike.store.host_names import split_host
 from redbike.store.inspection.fsck import describe_remedy, find_instant_ahead
 from redbike.store.inspection.jobs import describe_lateness, is_of_clock
 from redbike.store.inspection.listing import find_wrong_types

@@ -3,7 +3,7 @@
 from binascii import crc_hqx
 
 from redbike.errors import BadConfig
-from redbike.store.hosts import AT
+from redbike.store.host_names import AT
 from redbike.text.group_names import MARK
 
 SLOTS = 16384  # of a cluster

@@ -9,11 +9,11 @@ from redbike.errors import Unreachable
 from redbike.store.agreement import Agreement
 from redbike.store.scripts import Call, Reply
 from redbike.store.sharded.merging import find_shard_of
+from redbike.store.sharded.methods import TABLE
 from redbike.store.sharded.missing import describe_silent, name_if_silent, name_silent
 from redbike.store.sharded.pipeline import SharedPipeline
 from redbike.store.sharded.places import find_shard
 from redbike.store.sharded.routes import Shards
-from redbike.store.sharded.table import TABLE
 from redbike.store.store import QueueFor, Store
 
 
@@ -110,7 +110,7 @@ class ShardedStore(Store):
 
 
 class Routed:
-    """One part of a store, such as `Store.jobs`, for all shards; see `redbike.store.sharded.table`."""
+    """One part of a store, such as `Store.jobs`, for all shards; see `redbike.store.sharded.methods`."""
 
     def __init__(self, shards: Shards, part: str) -> None:
         self._shards, self._part = shards, part

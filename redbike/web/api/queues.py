@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from redbike.config.limits import LIMITS, Limits
+from redbike.config.queue_limits import LIMITS, Limits
 from redbike.control.queues import is_unused
 from redbike.web.api.calls import Answer, Call
 from redbike.web.api.jobs import add_warnings, read_every, read_pause

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.queries.forecast import Forecast
-from redbike.queries.heat import CELL, HOURS, Cell, Span, list_strips, make_grid
+from redbike.queries.heat_map import CELL, HOURS, Cell, Span, list_strips, make_grid
 from redbike.schedule.clock import Clock
 from redbike.store.sharded.missing import note_missing
 from redbike.text.printable import name_number

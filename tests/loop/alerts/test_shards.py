@@ -5,8 +5,8 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
-from redbike.loop.alerts.alerting import GATHER, Alerting
-from tests.loop.alerts.test_alerting import NOON, told
+from redbike.loop.alerts.thread import GATHER, Alerting
+from tests.loop.alerts.test_thread import NOON, told
 from tests.queries.kept import register
 from tests.servers import free_ports
 from tests.shards import divide, name_jobs

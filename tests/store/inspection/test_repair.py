@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from redbike import Redbike
-from redbike.control.correction import Correction
+from redbike.control.repair_places import Correction
 from redbike.errors import OtherProtocol
 from redbike.store.agreed import PROTOCOL
 from redbike.store.inspected import JobState

@@ -7,9 +7,9 @@ import pytest
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.control.jobs import cancel_jobs
-from redbike.loop.alerts.alerting import CLAIM_TIMEOUT, GATHER, PAUSES, SPACING, Alerting
 from redbike.loop.alerts.conditions import MOST_FAILING, Condition, find_conditions
 from redbike.loop.alerts.sender import format_alert
+from redbike.loop.alerts.thread import CLAIM_TIMEOUT, GATHER, PAUSES, SPACING, Alerting
 from redbike.store.alerts import MOST_LINES, Change, Message
 from redbike.store.enums import Alert, Skip
 from redbike.store.inspection.fsck import fsck
@@ -514,8 +514,8 @@ def test_damaged_records_hold_up_nobody(world, bike, pinged, damage):
 
 
 def test_a_look_that_waits_for_a_server_is_followed_by_the_next_one_soon(nowhere, monkeypatch):
-    monkeypatch.setattr("redbike.loop.alerts.alerting.LOOK", 0.01)
-    monkeypatch.setattr("redbike.loop.alerts.alerting.SHARE", 10**9)
+    monkeypatch.setattr("redbike.loop.alerts.thread.LOOK", 0.01)
+    monkeypatch.setattr("redbike.loop.alerts.thread.SHARE", 10**9)
     alerting = Alerting(nowhere, Settings(alert="true"), is_dispatcher=True)
     look, looks = alerting.look, []
     monkeypatch.setattr(alerting, "look", lambda: looks.append(1) or look())
@@ -526,7 +526,7 @@ def test_a_look_that_waits_for_a_server_is_followed_by_the_next_one_soon(nowhere
 
 def test_while_and_after_a_message_is_sent_slowly_nothing_is_put_off(bike, tmp_path, monkeypatch):
     for name, seconds in (("LOOK", 0.01), ("GATHER", 0.0), ("SPACING", 0.0), ("SHARE", 60)):
-        monkeypatch.setattr(f"redbike.loop.alerts.alerting.{name}", seconds)
+        monkeypatch.setattr(f"redbike.loop.alerts.thread.{name}", seconds)
     heard = tmp_path / "heard"
     alerting = Alerting(bike.store, Settings(alert=f"sh -c 'cat >> {heard}; sleep 1'"), is_dispatcher=True)
     alerting.start()

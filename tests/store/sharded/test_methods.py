@@ -6,7 +6,7 @@ import json
 import pytest
 
 from redbike.store.processes import LOST, MOST_JOBS
-from redbike.store.sharded.table import TABLE
+from redbike.store.sharded.methods import TABLE
 from redbike.store.store import Store
 from tests.queries.kept import register
 from tests.verbs import take_one

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from redbike.queries.forecast import Forecast, Quarter
-from redbike.queries.heat import LEVELS, MOST_QUEUES, OTHERS, list_strips, make_grid
+from redbike.queries.heat_map import LEVELS, MOST_QUEUES, OTHERS, list_strips, make_grid
 
 BERLIN = "Europe/Berlin"
 

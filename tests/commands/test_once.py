@@ -6,7 +6,7 @@ import pytest
 
 from redbike import Jobs, Redbike, RoundRobin
 from redbike.commands import Commands
-from redbike.commands.shell import make_record, read_command
+from redbike.commands.once import make_record, read_command
 from redbike.config.options import ALL_COLUMNS
 from redbike.config.settings import Settings
 from redbike.control.setter import Setter

@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from redbike.cli.columns import BUSY, DIM, GOOD, ODD, WRONG, Column, Width, make_table, make_text
-from redbike.cli.desk import BY_ID, BY_NEXT, Desk
 from redbike.cli.tables import choose_jobs, list_job_columns, list_queue_columns, list_worker_columns, sort_queues
+from redbike.cli.top_keys import BY_ID, BY_NEXT, Desk
 from redbike.queries.glance import View
 from redbike.queries.health import MAX_LAG, judge
 from redbike.schedule.clock import NOTHING, Clock, format_took
