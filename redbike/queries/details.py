@@ -22,7 +22,7 @@ def describe_jobs(store: Store, states: Sequence[JobState]) -> list[JobDetails]:
     described = list[JobDetails]()
     for state, own in zip(states, blackouts, strict=True):
         found = state.to_dict()
-        if own:
+        if own and state.schedule is not None:
             found["blackouts"] = own
         if is_base(state.jobid) and state.schedule is not None:
             found["hosts"] = list_hosts(store, state)

@@ -1,5 +1,6 @@
 """Blackouts: jobs, queues and everything are paused at each time of a schedule, beside what people do by hand."""
 
+import json
 import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -368,6 +369,9 @@ def test_the_command_line_sets_and_ends_them(shell, server_url):
         assert "this takes the place of another blackout" in again.stderr
     assert {each["of"] for each in bike.tell("job:A")["blackouts"]} == {"job", "work-A", "everything"}
     assert {each["of"] for each in bike.tell("other:A")["blackouts"]} == {"work-A", "everything"}
+    gone = shell.run("tell", "gone:A")
+    assert gone.returncode == 1
+    assert json.loads(gone.stdout) == {"status": None, "next_run": None, "schedule": None, "working": False}
     shown = shell.run("show", "job:A").stdout
     assert f"each time of {first} for 2 h" in shown
     assert "blackout of everything" in shown
