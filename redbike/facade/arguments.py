@@ -1,4 +1,4 @@
-"""The arguments of the constructors of `Redbike` and `AsyncRedbike`: their signatures, and what is none of them."""
+"""The arguments of the constructors of `Redbike` and `AsyncRedbike`: their signatures, and errors for unknown names."""
 
 import inspect
 import logging
@@ -35,12 +35,12 @@ def name_settings(init: Callable[P, None]) -> Callable[P, None]:
 def take_arguments(
     method: Callable[Concatenate[Any, P], None],
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
-    """Let a constructor have the arguments of another one."""
+    """Give a constructor the signature of `method`, which is another constructor."""
     return wraps(method)
 
 
 def refuse_unknown(kind: Callable[..., object], names: Iterable[str]) -> None:
-    """Raise `TypeError` for what is no argument of `kind`, which is `Redbike`, with the most similar one."""
+    """Raise `TypeError` for a name that is no argument of `kind`, which is `Redbike`; suggest the most similar name."""
     known = inspect.signature(kind).parameters
     for name in names:
         if name not in known:
@@ -48,7 +48,7 @@ def refuse_unknown(kind: Callable[..., object], names: Iterable[str]) -> None:
 
 
 def read_server(prefix: str | None) -> str | None:
-    """Return the server that the environment names. Warn if the command line has another one, or another prefix."""
+    """Return the URL of the environment, or None. Warn if the command line uses another server, or another prefix."""
     unread = [name for name in find_unread(os.environ) if name == "server" or prefix is None]
     if unread:
         _warn_of_unread(" and ".join(unread))
@@ -57,7 +57,7 @@ def read_server(prefix: str | None) -> str | None:
 
 @lru_cache
 def _warn_of_unread(names: str) -> None:
-    """Warn once in a process."""
+    """Log the warning, once in each process."""
     log.warning("%r names another %s: Redbike() does not read it, Redbike.from_config() does", DEFAULT_FILE, names)
 
 

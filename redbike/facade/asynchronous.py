@@ -1,7 +1,7 @@
-"""`AsyncRedbike`: the calls of `Redbike`, to be awaited. No call blocks the event loop, also while Redis is away.
+"""`AsyncRedbike`: the methods of `Redbike` as coroutines. No call blocks the event loop, even while Redis is away.
 
-Threads run the calls of one `Redbike`; each takes one of `THREADS` while it lasts. Each loop, and each `events`, has a
-thread of its own. Each line below makes a method from the one of `Redbike` that has this name.
+A pool of `THREADS` threads runs the calls, each in one thread. Each loop, and each `events`, has a thread of its own.
+Most methods are made from the method of `Redbike` with the same name, in one line.
 """
 
 import asyncio
@@ -41,12 +41,12 @@ T = TypeVar("T")
 
 
 class AsyncRedbike(Overridable):
-    """`Redbike` for asyncio. The arguments are the same, and so are those of its methods.
+    """`Redbike` for asyncio. The constructor and the methods have the same arguments.
 
     ``async with AsyncRedbike(…) as bike`` connects, and closes at the end. Without it, the first call connects: the
-    constructor itself sends nothing, and starts no server. What gives an iterator there gives an asynchronous one here.
-    Cancelling `dispatch` or `work` stops the loop, and waits for its current job. Cancelling another call does not undo
-    it. `stop` is no coroutine: it never waits.
+    constructor sends nothing, and starts no server. A method of `Redbike` that returns an iterator returns an
+    asynchronous iterator here. Cancelling `dispatch` or `work` stops the loop, and waits for its current jobs.
+    Cancelling another call does not undo it. `stop` is no coroutine: it never waits.
     """
 
     _state = ("_bike", "_opening", "_closing", "_threads", "_in_order", "_listeners", "_is_stopped", "_is_closed")
@@ -95,13 +95,13 @@ class AsyncRedbike(Overridable):
         self._listeners: WeakSet[Reader[Any]] = WeakSet()  # those that wait for events
 
     def _introduce(self, worker: WorkerClass | None) -> None:
-        """Let `Jobs` know who sets their jobs."""
+        """Tell `Jobs` that this object sets their jobs."""
         self._is_known = worker is not None
         if note := getattr(worker, "note_bike", None):
             note(self)
 
     def _open(self) -> Redbike:
-        """Return the `Redbike`, which the first call makes. This is for threads: it connects."""
+        """Return the `Redbike`; the first call makes it. Only threads call this, as making it blocks."""
         with self._opening:
             if self._bike is None:
                 self._bike = self._make()
@@ -120,9 +120,9 @@ class AsyncRedbike(Overridable):
         return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
     def _start(self, action: Callable[[Redbike], T], name: str) -> "asyncio.Future[T]":
-        """Begin a call in a thread, after those of the same `name`, whether or not it is awaited; `close` waits for it.
+        """Begin a call in a thread, after earlier calls of the same `name`. It needs no await; `close` waits for it.
 
-        The end of the event loop does not take it back. Raises `RedbikeError` in no loop, and if this is closed.
+        The end of the event loop does not cancel it. Raises `RedbikeError` outside of one, and if this is closed.
         """
         try:
             asyncio.get_running_loop()
@@ -133,13 +133,13 @@ class AsyncRedbike(Overridable):
         return run_by(partial(self._in_order.start, start, name), run, name)
 
     def _equip(self, action: Callable[[Redbike], T]) -> Callable[[], T]:
-        """Return what a thread runs. Raises `RedbikeError` if this is closed, unless a job calls that still runs."""
+        """Return what a thread runs. Raises `RedbikeError` if this is closed, except for jobs that still run."""
         if self._is_closed and not is_in_run():
             raise RedbikeError("this AsyncRedbike is closed")
         return partial(copy_context().run, lambda: action(self._open()))
 
     async def _call_alone(self, action: Callable[[Redbike], T]) -> T:
-        """The same, in a thread of its own, for what may wait for long."""
+        """`_call` in a thread of its own, for an action that may wait for long."""
         return await run_in_thread(partial(action, await self._call(lambda bike: bike)), "redbike-events")
 
     def _discard(self, action: Callable[[], None]) -> None:
@@ -178,13 +178,13 @@ class AsyncRedbike(Overridable):
     async def close(self) -> None:
         """Stop the loops, wait for them and for the calls, and close the connections; see `Redbike.close`.
 
-        Cancelling it does not take it back: call it again to wait.
+        If this is cancelled, the closing goes on: call it again to wait.
         """
         self._is_closed = True
         await run_in_thread(partial(copy_context().run, self._close), "redbike-close")
 
     def _close(self) -> None:
-        # Another call of it may wait for the job that calls this.
+        # Another call of `close` may wait for the job that calls this one.
         if not self._closing.acquire(blocking=not is_in_run()):
             return
         try:
@@ -201,7 +201,7 @@ class AsyncRedbike(Overridable):
             self._closing.release()
 
     def stop(self) -> None:
-        """Stop what `dispatch` and `work` run, each after its current job; see `Redbike.stop`. It never waits."""
+        """Stop the loops of `dispatch` and `work`, each after its current jobs; see `Redbike.stop`. It never waits."""
         self._is_stopped = True
         if self._bike is not None:
             self._bike.stop()
@@ -213,9 +213,9 @@ class AsyncRedbike(Overridable):
         await self._run_loop(lambda bike, stay: bike._loops.dispatch_in(stay, after, csvfilename, ping_url))
 
     async def work(self, concurrency: int | None = None) -> None:
-        """Work until halted, stopped, or cancelled: then the jobs that run end first; see `Redbike.work`.
+        """Run jobs until halted, stopped, or cancelled; then wait for the jobs that run. See `Redbike.work`.
 
-        Jobs that are coroutines run in the event loop that awaits this, the other ones in threads.
+        Coroutines of jobs run in the event loop that awaits this call; other jobs run in threads.
         """
         event_loop = asyncio.get_running_loop()
         await self._run_loop(lambda bike, stay: bike._loops.work_in(stay, concurrency, event_loop))
@@ -248,7 +248,7 @@ class AsyncRedbike(Overridable):
     failures = paged(Redbike.failures)
 
     async def wait(self, jobid: str, timeout: DurationLike | None = None) -> PastRun:
-        """Wait until a run of `jobid` has ended that is not tried again; see `Redbike.wait`."""
+        """Wait until a run of `jobid` ends that is not retried, and return it; see `Redbike.wait`."""
         is_over = threading.Event()
         try:
             return await self._call_alone(lambda bike: bike._queries.wait_until(jobid, timeout, is_over.is_set))
@@ -256,7 +256,7 @@ class AsyncRedbike(Overridable):
             is_over.set()
 
     def events(self) -> AsyncResults[PastRun | LogEntry]:
-        """Listen from now on: give each run that ends, and what people change, as it happens; see `Redbike.events`."""
+        """Listen from now on: yield each run that ends, and each change by a person; see `Redbike.events`."""
         reader: Reader[PastRun | LogEntry] = Reader(
             lambda bike: bike.store.events.listen(is_over=lambda: reader.is_over), size=1
         )

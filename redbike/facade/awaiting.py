@@ -34,7 +34,7 @@ def paged(
         name = f"{method.__name__}()" if must_be_read else None
         return AsyncResults(self._call, self._discard, Reader(lambda bike: method(bike, *args, **kwargs)), name)
 
-    # `wraps` takes over what `method` returns, too. Documentation and editors read that here.
+    # `wraps` has copied the return type of `method`, too. Documentation and editors read the new one here.
     signature = inspect.signature(method)
     results: Any = AsyncResults
     returned = results[get_args(signature.return_annotation)]

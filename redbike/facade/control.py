@@ -1,11 +1,10 @@
-"""The methods of `redbike.facade.redbike.Redbike` that steer what exists.
+"""The methods of `redbike.facade.redbike.Redbike` that steer existing jobs; and `Maintenance`, which repairs them.
 
-Patterns are job ids, or patterns of them with ``*``, ``?`` and ``[…]``; `escape` makes one that matches one id alone. A
-pattern may match nothing. `tag` is a tag, or several, as a text or a list: then only jobs count that have one of them,
-and without patterns all of these. Each method raises `NoSuchJob` for an id of no job, and `BadJobId` for what is
-invalid; then it has changed nothing. An instant is epoch seconds, or an aware datetime.
-
-Those of `Maintenance` check and repair what is in Redis.
+Patterns are job ids, or patterns of ids with ``*``, ``?`` and ``[…]``; `escape` makes a pattern that matches only one
+id. A pattern may match nothing. `tag` is one tag or several, as a text or a list: then only jobs with one of these tags
+count. With `tag` and no pattern, all jobs with one of these tags are meant. Each method raises `NoSuchJob` for an id
+without a job, and `BadJobId` for an invalid pattern; then it has changed nothing. An instant is epoch seconds, or an
+aware datetime. Most methods return a `Steered` for each job: its id, and one word for what was done.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -34,7 +33,7 @@ T = TypeVar("T")
 
 
 class Control(Part):
-    """Steers the jobs of `store`. Its changes are noted in the log by `noted`, if they are a person's."""
+    """Steers the jobs of `store`. If a person makes changes, `noted` writes these to the log."""
 
     def __init__(self, bike: Whole, noted: Store, setter: Setter) -> None:
         super().__init__(bike)
@@ -45,41 +44,41 @@ class Control(Part):
         return list(expand(self.store.catalog, patterns, may_match_none=True, tags=read_filter(tag)))
 
     def run(self, *patterns: str, tag: TagLike | None = None) -> list[Steered]:
-        """Run jobs once now and forget their failures; then they go where their schedules say.
+        """Run jobs once now and forget their failures; after this run, their schedules go on.
 
-        The words are ``queued``, ``owed`` (its run in flight ends first), ``nowhere`` (it is for every host, and has no
-        job on any) and ``missing`` (it was unset meanwhile).
+        The words are ``queued``, ``owed`` (the run in flight ends first), ``nowhere`` (a job for every host that has no
+        job on any host) and ``missing`` (it was unset meanwhile).
         """
         return run_jobs(self._noted, self._find(patterns, tag))
 
     def run_failed(self, pattern: str = "*", tag: TagLike | None = None) -> list[Steered]:
-        """`run` for the jobs that have failed for good, those with the status ``DIE``."""
+        """`run` for the jobs that have failed for good: their status is ``DIE``."""
         return run_jobs(self._noted, list(find_failed(self.store.catalog, pattern, read_filter(tag))))
 
     def cancel(self, *patterns: str, tag: TagLike | None = None) -> list[Steered]:
-        """Drop and count the occurrence of each job that waits or runs; the schedule goes on, and nothing has failed.
+        """Cancel the occurrence of each job that waits or runs. The schedule goes on; it counts as no failure.
 
-        If a backfill of a job is under way, this ends that, and nothing else. The words are ``cancelled``,
-        ``unchanged`` (its run was cancelled before, but goes on), ``ended`` (its backfill), ``idle`` (nothing of it
-        waits or runs), ``nowhere`` (as for `run`) and ``missing``. A worker hears of it within five seconds.
+        If a backfill of a job is under way, only the backfill ends. The words are ``cancelled``, ``unchanged`` (its
+        run was cancelled before, but goes on), ``ended`` (its backfill was ended), ``idle`` (none of its occurrences
+        waits or runs), ``nowhere`` (as for `run`) and ``missing``. A worker is notified within five seconds.
         """
         return cancel_jobs(self._noted, self._find(patterns, tag), self.settings)
 
     def unset_many(self, *patterns: str, tag: TagLike | None = None) -> list[Steered]:
-        """`unset` for jobs that patterns or tags name. The words are ``unset``, ``missing`` and ``of a base``."""
+        """`unset` for the jobs of patterns or tags. The words are ``unset``, ``missing`` and ``of a base``."""
         return unset_jobs(self._setter, self._find(patterns, tag))
 
     def backfill(
         self, jobid: str, start: InstantLike, end: InstantLike, at_once: int = 1, again: bool = False,
         dry_run: bool = False, alone: bool = False
     ) -> Backfill:  # fmt: skip
-        """Run the occurrences of a job from `start` to `end`, both included and past, beside its schedule.
+        """Run the past occurrences of a job from `start` to `end`, both included, and return this `Backfill`.
 
-        They run oldest first, up to `at_once` at a time, each with its own due time. After each of them, what follows
-        the job runs for the same time, unless it is to run `alone`. What has ended well, as far as that is known, is
-        left out, unless they are to run `again`. With `dry_run` nothing is changed. An `end` that is to come counts as
-        now. `cancel` ends it, and `tell` says how far it is. Raises `NoSuchJob`, `BadJobId`, and `BadConfig` if nothing
-        is to be run, or another backfill of the job is under way.
+        They run beside its schedule, oldest first, up to `at_once` at a time, each with its own due time. After each
+        run, the followers of the job run for the same due time, unless `alone`. Occurrences that are known to have
+        succeeded are left out, unless `again`. With `dry_run` nothing is changed. An `end` in the future counts as now.
+        `cancel` ends the backfill, and `tell` shows its progress. Raises `NoSuchJob`, `BadJobId`, and `BadConfig` if
+        there is nothing to run, or another backfill of the job is under way.
         """
         first, last = read_instant("start", start), read_instant("end", end)
         if first is None or last is None:
@@ -93,14 +92,14 @@ class Control(Part):
         self, *patterns: str, until: InstantLike | None = None, reason: str = "",
         every: ScheduleLike | None = None, lasting: DurationLike | None = None, tag: TagLike | None = None
     ) -> list[Steered]:  # fmt: skip
-        """Pause jobs: what waits is held, a run in flight completes. They are resumed at `until`, if it is given.
+        """Pause jobs: a waiting occurrence is held, a run in flight completes. They are resumed at `until`, if given.
 
-        The words are ``held``, ``paused`` (nothing waited), ``unchanged`` (it was paused) and ``missing``.
+        The words are ``held``, ``paused`` (nothing waited), ``unchanged`` (it was paused before) and ``missing``.
 
-        With `every`, a schedule, and `lasting`, such as ``2h``, they are paused for so long at each of its times: a
-        blackout. It belongs to the jobs that match now, and a job has one at most. The words are ``set``, ``replaced``
-        (it had another one) and ``missing``. Raise `BadSchedule` for a schedule without such times, or if it would
-        never open.
+        With `every` (a schedule) and `lasting` (such as ``2h``) this sets a blackout: jobs are paused for `lasting` at
+        each time of `every`. It belongs to the jobs that match now; each has at most one. The words are ``set``,
+        ``replaced`` (the job had another blackout) and ``missing``. Raise `BadSchedule` if `every` does not recur, or
+        the blackout would never end.
         """
         check_reason(reason)
         check_together(until, every, lasting)
@@ -111,49 +110,49 @@ class Control(Part):
         return pause_jobs(self._noted, self._find(patterns, tag), end, reason)
 
     def resume(self, *patterns: str, every: bool = False, tag: TagLike | None = None) -> list[Steered]:
-        """Resume jobs; ``catchup`` decides on what came due meanwhile. The words say where each is now.
+        """Resume jobs; ``catchup`` decides on occurrences that came due meanwhile. The words say where each job is now.
 
-        With `every`, end their blackouts, also those that are on. Without it, only one that is on, until the next one.
-        Then the words are ``ended`` and ``unchanged``.
+        With `every`, delete their blackouts, also an active one; then the words are ``ended`` and ``unchanged``.
+        Without `every`, only the current pause of a blackout ends; its next pause begins as planned.
         """
         if every:
             return end_for_jobs(self._noted, self._find(patterns, tag), self.settings)
         return resume_jobs(self._noted, self._find(patterns, tag), self.settings)
 
     def control(self, signal: str) -> None:
-        """Give ``HALT`` to every dispatcher and worker that runs now. Raises `BadConfig` for another signal."""
+        """Send ``HALT`` to every dispatcher and worker that runs now. Raises `BadConfig` for another signal."""
         check_signal(signal)
         self._noted.signals.halt()
 
     def clear_control(self) -> None:
-        """Take back a HALT for those that have not seen it yet."""
+        """Withdraw a HALT: dispatchers and workers that have not read it yet go on."""
         self.store.signals.clear()
 
     def is_halted(self) -> bool:
-        """Whether a HALT was given after this object was made."""
+        """Whether a HALT was sent after this object was made, and was not cleared since."""
         return has_new_halt(self._signals_at_start, self.store.signals.read_all())
 
 
 class Maintenance(Part):
-    """Checks and repairs what is in `store`. Its changes are noted in the log by `noted`, if they are a person's."""
+    """Checks and repairs what is in `store`. If a person makes changes, `noted` writes these to the log."""
 
     def __init__(self, bike: Whole, noted: Store, setter: Setter) -> None:
         super().__init__(bike)
         self._noted, self._setter = noted, setter
 
     def fsck(self) -> Iterator[str]:
-        """Whatever is wrong with the jobs, a line for each thing; nothing is changed.
+        """Yield a line for each problem of the stored jobs; nothing is changed.
 
-        Raise `Unreachable`, after the lines of all other shards, if one does not answer.
+        If a shard does not answer, raise `Unreachable` after the lines of all other shards.
         """
         unknown = (each.describe() for each in list_unknown(self.store))
         uncounted = (each.describe() for each in list_uncounted(self.store))
         return chain(_ask_each(self.store, fsck), unknown, uncounted)
 
     def repair(self) -> Iterator[tuple[str, bool]]:
-        """Put right what `fsck` finds: for each job a line with what was done, and whether it is well now.
+        """Repair what `fsck` finds; yield (line, whether all is well now) for each problem.
 
-        Dispatchers and workers may go on meanwhile. It happens as the lines are asked for.
+        Each repair is made as its line is read. Dispatchers and workers may run meanwhile.
         """
 
         def repair(shard: Store) -> Iterator[tuple[str, bool]]:
@@ -162,13 +161,13 @@ class Maintenance(Part):
         return chain(_ask_each(self._noted, repair), repair_unknown(self._noted), repair_uncounted(self._noted))
 
     def acknowledge(self) -> list[str]:
-        """Return a line for each time that the server went back, and do not tell it any more: somebody knows of it."""
+        """Return a line for each time that the server went back, as after a failover; `health` reports it no more."""
         found = self._noted.rewinds.list_all()
         self._noted.rewinds.acknowledge(found)
         return [rewind.describe() for rewind in found]
 
     def flush(self) -> int:
-        """Delete all keys under the prefix and no others; how many there were."""
+        """Delete all keys under the prefix and no others; return how many there were."""
         agreement = self.store.agreement
         left = agreement.list_left()
         gone = self.store.upkeep.flush() + agreement.forget()
@@ -176,5 +175,5 @@ class Maintenance(Part):
 
 
 def _ask_each(store: Store, ask: Callable[[Store], Iterable[T]]) -> Iterator[T]:
-    """Yield what each shard of a store answers, one after the other; then an error names one that does not."""
+    """Yield the answers of each shard, one shard after the other; then raise an error that names a silent shard."""
     return iter(ask(store)) if len(store.shards) == 1 else chain_all(store.shards, ask)

@@ -1,4 +1,4 @@
-"""The methods of `redbike.facade.redbike.Redbike` that return what is kept with the runs of a job."""
+"""The methods of `redbike.facade.redbike.Redbike` that return the stored result and output of the runs of a job."""
 
 from operator import attrgetter
 from typing import Any
@@ -19,10 +19,10 @@ class Kept(Part):
     """Reads what runs have returned and printed."""
 
     def result(self, jobid: str, due: InstantLike | None = None) -> Any:
-        """What ``work`` returned in the last run of `jobid` that has a result: see ``keep-result``; it may be None.
+        """Return the newest kept result of `jobid`: what ``work`` returned, maybe None. See ``keep-result``.
 
-        With `due`, only runs for that due time count, also those of a backfill of the job. Raises `NoResult` if no run
-        that is kept has one, `BadJobId`, and `BadConfig` for another `due`.
+        With `due`, only runs for this due time count, also those of a backfill of the job. Raises `NoResult` if no kept
+        run has a result, `BadJobId`, and `BadConfig` for a bad `due`.
         """
         instant, ids = read_instant("due", due), [check_known_jobid(jobid)]
         if instant is not None:
@@ -39,10 +39,10 @@ class Kept(Part):
         return last.result
 
     def output(self, jobid: str, run: int = 1, failed: bool = False) -> str:
-        """What a run of the command of `jobid` has printed, as far as it is kept: see the option ``output``.
+        """Return what a run of the command of `jobid` printed, as far as it is kept: see the option ``output``.
 
-        `run` counts from the newest run, which is 1; with `failed` only runs that went wrong count. Raises `NoResult`
-        if nothing is kept of that run, `NoSuchJob`, `BadConfig` for another `run`, and `BadJobId`.
+        `run` counts from the newest run, which is 1. With `failed`, only failed runs count. Raises `NoResult` if no
+        output of this run is kept, `NoSuchJob`, `BadConfig` for a bad `run`, and `BadJobId`.
         """
         if not is_whole_number(run) or run < 1:
             raise BadConfig(f"bad run {quote(run)}: a whole number from 1 is needed")

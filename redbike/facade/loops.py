@@ -37,7 +37,7 @@ W = TypeVar("W", bound=Worker)
 
 
 class Awaited(Protocol):
-    """What coroutines call in place of a Redbike."""
+    """The object that coroutines of jobs call in place of a Redbike."""
 
     _threads: ThreadPoolExecutor
     _is_known: bool
@@ -49,8 +49,8 @@ class Awaited(Protocol):
 class Loops(Part):
     """Runs dispatchers and workers for the jobs of `store`, and closes what was opened.
 
-    `given_prefix` is the prefix that the user gave; `load` reads the file that a dispatcher is given; `make_awaited`
-    returns what coroutines of jobs call.
+    `given_prefix` is the prefix that the user gave. `load` reads the CSV file of a dispatcher. `make_awaited` returns
+    the object that coroutines of jobs call.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class Loops(Part):
     def _begin(self) -> None:
         self.one: Worker | None = None
         self.passes: Dispatchers | None = None
-        self._passing = threading.Lock()  # a dispatcher is for one thread
+        self._passing = threading.Lock()  # only one thread may use a dispatcher at once
         self._making = threading.Lock()  # of `one`
         self._awaiting = threading.Lock()
-        self._awaited: Awaited | None = None  # what coroutines call
+        self._awaited: Awaited | None = None  # the object that coroutines call
         self.calls.forget_all()
 
     @property
@@ -87,30 +87,30 @@ class Loops(Part):
         return self.calls.is_closing
 
     def close(self) -> None:
-        """Stop the loops, wait for them, and close the connections; twice does no harm.
+        """Stop the loops, wait for them, and close the connections. A second call does no harm.
 
-        Further calls raise `RedbikeError`, but for those of jobs that still run.
-        A job, and a signal handler in the thread of a loop, do not wait: the loop that ends last closes them. Other
-        calls that are in flight complete, and `events` ends within a second or so. A client that you have passed stays
-        open, and the embedded server goes on.
+        Later calls of methods raise `RedbikeError`, except calls by jobs that still run. If a job, or a signal handler
+        in the thread of a loop, calls `close`, it does not wait: the loop that ends last closes the connections. Other
+        calls in flight complete, and `events` ends within about a second. A client that you have passed stays open, and
+        the embedded server keeps running.
         """
         self.calls.close(waits=not is_in_run())
 
     def stop(self) -> None:
-        """Stop what `dispatch` and `work` of this object run, in any thread, each after its current job.
+        """Stop the loops of `dispatch` and `work` of this object in all threads, each after its current jobs.
 
-        It returns at once. Signal handlers, other threads and jobs may call it, also twice. It is for good: `dispatch`
-        and `work` that are called later return at once.
+        This returns at once. Signal handlers, other threads and jobs may call it, even twice. It is permanent: later
+        calls of `dispatch` and `work` return at once.
         """
         self.calls.stop()
 
     def dispatch(
         self, after: InstantLike | None = None, csvfilename: Source | None = None, ping_url: str | None = None
     ) -> None:
-        """Dispatch until halted or stopped; the rows of `csvfilename` are set first, a bad one is logged.
+        """Run the dispatcher until it is halted or stopped. First set the rows of `csvfilename`, and log bad rows.
 
-        The first pass moves what is due by `after`. `ping_url` is called once a minute while the dispatcher runs.
-        Raises `BadConfig` for a bad one.
+        The first pass moves all jobs that are due by `after`. `ping_url` is called once a minute while the dispatcher
+        runs. Raises `BadConfig` for a bad URL.
         """
         with self.calls.run() as stay:
             self.dispatch_in(stay, after, csvfilename, ping_url)
@@ -118,7 +118,7 @@ class Loops(Part):
     def dispatch_in(
         self, stay: Stay, after: InstantLike | None, csvfilename: Source | None, ping_url: str | None
     ) -> None:
-        """`dispatch`, in a call that is counted already."""
+        """`dispatch`, inside of `calls.run`, which has made `stay`."""
         since = read_instant("after", after)
         if ping_url is not None:
             check_dispatcher_url(ping_url)
@@ -142,10 +142,10 @@ class Loops(Part):
             log.info("in a cluster all keys must be in one slot: the prefix is %r", self.settings.prefix)
 
     def dispatch_due(self, now: InstantLike | None = None) -> int:
-        """One pass of the dispatcher: move everything due by `now` (default: Redis' clock); how many jobs moved.
+        """Run one pass of the dispatcher: move jobs due by `now` (default: Redis' clock). Return how many were moved.
 
-        It also ends lost runs, at once: only `dispatch` knows of an outage of the server, in which no worker can send a
-        heartbeat, and gives them 4 s after it. So after an outage, wait as long until you call this.
+        It also ends lost runs at once. During an outage of the server, no worker can send a heartbeat. Only `dispatch`
+        notices an outage, and gives workers 4 s after it. So wait 4 s after an outage before you call this.
         """
         moment = read_instant("now", now)
         with self.calls.run(), self._passing:
@@ -156,7 +156,7 @@ class Loops(Part):
                 passes.rest()
 
     def work_one(self) -> str | None:
-        """Take and work at most one job, without waiting; its id, or None when every queue was empty.
+        """Run at most one waiting job, without waiting for one. Return its id, or None if every queue was empty.
 
         Raises `BadConfig` if there is no worker.
         """
@@ -167,15 +167,15 @@ class Loops(Part):
             return one.work_one()
 
     def work(self, concurrency: int | None = None) -> None:
-        """Work until halted or stopped, `concurrency` jobs at once; None is what the worker class says, or else one.
+        """Run jobs until halted or stopped, up to `concurrency` at once (default: that of the worker class, or else 1).
 
-        Raises `BadConfig` for another number than 1 to 1000, and if there is no worker.
+        Raises `BadConfig` if `concurrency` is not 1 to 1000, and if there is no worker.
         """
         with self.calls.run() as stay:
             self.work_in(stay, concurrency)
 
     def work_in(self, stay: Stay, concurrency: int | None, event_loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """`work`, in a call that is counted already; coroutines run in `event_loop`, if it is given."""
+        """`work`, inside of `calls.run`, which has made `stay`. Coroutines run in `event_loop`, if it is given."""
         self._check_worker()
         concurrency = read_concurrency(self.worker) if concurrency is None else check_concurrency(concurrency)
         if stay.is_stopped or self._is_simulated(stay):
@@ -189,7 +189,7 @@ class Loops(Part):
             worker.work()
 
     def equip(self, worker: W) -> W:
-        """Let the runs of `worker` have this Redbike, and return it."""
+        """Give this Redbike to the runs of `worker`; return `worker`."""
         worker.runner.find_bike = self._find_bike
         return worker
 
@@ -206,7 +206,7 @@ class Loops(Part):
             self._awaited._threads.shutdown(wait=False)
 
     def _is_simulated(self, stay: Stay) -> bool:
-        """Tell whether a test has stopped the clock; then wait first until the loop is stopped, as nothing is due."""
+        """Tell whether a test has stopped the clock. If so, wait until `stay` is stopped; raise in the main thread."""
         if self.store.stopped_at is None:
             return False
         if threading.current_thread() is threading.main_thread():
@@ -219,7 +219,7 @@ class Loops(Part):
 
     @contextmanager
     def _open_store(self) -> Iterator[Store]:
-        """Give a loop a store of its own: what stops it must not hurry the others."""
+        """Open a store for one loop only: when this loop is stopped, calls of other loops are not cut short."""
         store = open_store(self.client, self.settings, self.worker)
         try:
             yield store
@@ -231,7 +231,7 @@ class Loops(Part):
             raise BadConfig("no worker: the config names none, so give from_config() one to work jobs")
 
     def _check_rights(self, role: str, needed: str) -> None:
-        """Raise `ServerError` if the user lacks rights: a run would get lost when the first of them is needed."""
+        """Raise `ServerError` if the user of Redis lacks a right: a run would be lost when the loop needs it."""
         if missing := self.store.questions.list_missing_rights(needed.split()):
             user = self.client.connection_pool.connection_kwargs.get("username") or "default"
             raise ServerError(rights.describe_missing(user, role, missing))
@@ -240,7 +240,7 @@ class Loops(Part):
             log.warning("Redis does not let this %s publish to %s: redbike tail cannot show its runs", role, channels)
 
     def _release(self) -> None:
-        """Close what was opened."""
+        """Close the dispatcher and the worker of single turns, and the connections."""
         one, passes = self.one, self.passes
         self.one = self.passes = None
         if one is not None:

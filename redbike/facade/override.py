@@ -1,8 +1,8 @@
 """The server and the clock that each `Redbike` and `AsyncRedbike` of this process follows while a test lasts.
 
-`redbike.testing` sets them. One that was made before gives up its own server and state for that time, and has them back
-afterwards. One that is made while pytest imports the tests connects when it is used first: there may be no server but
-that of a test. Elsewhere each connects when it is made.
+`redbike.testing` sets them. A Redbike that was made before the test loses its own server and state during the test, and
+gets them back afterwards. A Redbike that is made while pytest imports the tests connects at its first use: there may be
+no server except that of a test. Otherwise a Redbike connects when it is made.
 """
 
 import threading
@@ -23,7 +23,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """Where each Redbike finds its jobs, and a clock that says which instant (epoch seconds) it is there."""
+    """The server and the prefix of each Redbike during a test, and its clock, which returns epoch seconds."""
 
     client: "redis.Redis"
     prefix: str
@@ -31,13 +31,13 @@ class Override:
 
 
 class Overridable(ABC):
-    """What follows an override. `_state` are the attributes that `_assemble` sets, and that an override replaces."""
+    """An object that follows overrides. `_assemble` sets the attributes of `_state`; each override replaces them."""
 
     _state: tuple[str, ...] = ()
-    _given: object = None  # what says where its jobs will be, if it does not connect at once
+    _given: object = None  # arguments that say where its jobs will be; they count until it has connected
 
     def _prepare(self, make: Any, worker: Any = None) -> None:
-        """Follow each override from now on. `make` is for `_assemble`, which is called at once, or when it is used."""
+        """Follow each override from now on. `_assemble` uses `make`; it is called at once, or at the first use."""
         self._make = make
         _made.add(self)
         if _active or not _is_importing:
@@ -47,15 +47,15 @@ class Overridable(ABC):
 
     @abstractmethod
     def _assemble(self) -> None:
-        """Set the attributes of `_state`, for the override that counts now."""
+        """Set the attributes of `_state`, for the current override, if there is one."""
 
     @property
     @abstractmethod
     def place(self) -> object:
-        """Where its jobs are; itself if it has not connected yet."""
+        """Where its jobs are; the object itself if it has not connected yet."""
 
     def _shares_jobs(self, other: "Overridable") -> bool:
-        """Tell whether another one has the same jobs. Before both have connected, what they were given tells it."""
+        """Tell whether `other` has the same jobs. Unless both have connected, their `_given` arguments decide."""
         is_known = self.place is not self and other.place is not other
         return self.place == other.place if is_known else self._given == other._given
 
@@ -63,7 +63,7 @@ class Overridable(ABC):
         """Remove the attributes of `_state`, and return them. The next use of one of them calls `_assemble`."""
         return {name: vars(self).pop(name) for name in self._state if name in vars(self)}
 
-    if not TYPE_CHECKING:  # a type checker would take any name for one that is there
+    if not TYPE_CHECKING:  # with it, a type checker would accept any name
 
         def __getattr__(self, name: str) -> Any:
             if name in self._state and "_make" in vars(self):
@@ -81,13 +81,13 @@ _assembling = threading.RLock()
 
 
 def prepare() -> None:
-    """Until `stop_waiting` is called, let a Redbike connect when it is used first."""
+    """Until `stop_waiting` is called, let each new Redbike connect at its first use."""
     global _is_importing
     _is_importing = True
 
 
 def stop_waiting() -> None:
-    """Let each further Redbike connect when it is made: pytest has imported the tests."""
+    """From now on, let each new Redbike connect when it is made: pytest has imported the tests."""
     global _is_importing
     _is_importing = False
 
@@ -95,7 +95,7 @@ def stop_waiting() -> None:
 def find_override(
     settings: "Settings", connect: "Callable[[], redis.Redis]"
 ) -> "tuple[Settings, redis.Redis, Clock | None]":
-    """Return the settings, the client and the clock of an override; without one `settings`, and no clock."""
+    """Return settings, client and clock of the current override; without one, `settings`, a new client and None."""
     if not _active:
         return settings, connect(), None
     override = _active[-1]
@@ -114,7 +114,7 @@ def use(override: Override) -> Iterator[None]:
         _active.remove(override)
         for bike in list(_made):
             if _end(bike) and bike not in kept:
-                # The program has made and closed it, for good.
+                # The program has made and closed it during the test.
                 _made.discard(bike)
         for bike, state in kept.items():
             bike._set_aside()
@@ -122,9 +122,9 @@ def use(override: Override) -> Iterator[None]:
 
 
 def _end(bike: Overridable) -> bool:
-    """Close what a test has used, and tell whether it was closed already.
+    """Close what `bike` used in a test, and tell whether it was closed already.
 
-    A thread of the program may still have it: that must not reach another server.
+    A thread of the program may still use it: this thread must not reach another server.
     """
     state, was_closed = vars(bike), False
     if loops := state.get("_loops"):

@@ -1,4 +1,4 @@
-"""What the parts of a `redbike.facade.redbike.Redbike` begin with."""
+"""The base class of the parts of a `redbike.facade.redbike.Redbike`."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from redbike.store.store import Store
 
 
 class Whole(Protocol):
-    """What the parts ask of the whole. Somebody may set either between two calls."""
+    """The attributes of a Redbike that its parts read. A user may replace either between two calls."""
 
     store: Store
     worker: WorkerClass
@@ -21,7 +21,7 @@ class Part:
 
     @property
     def store(self) -> Store:
-        """What is in Redis."""
+        """The store of the Redbike."""
         return self._bike.store
 
     @property

@@ -1,4 +1,4 @@
-"""The methods of `redbike.facade.redbike.Redbike` that tell what is there, and change nothing."""
+"""The methods of `redbike.facade.redbike.Redbike` that read jobs, queues and processes, and change nothing."""
 
 import heapq
 import math
@@ -45,22 +45,22 @@ _STARTED = attrgetter("started")
 
 
 class Queries(Part):
-    """Looks at the jobs and processes of `store`."""
+    """Reads the jobs and processes of `store`."""
 
     def __init__(self, bike: Whole, settings: Settings, is_closing: Callable[[], bool]) -> None:
         super().__init__(bike)
         self.settings, self._is_closing = settings, is_closing
 
     def tell(self, jobid: str) -> JobDetails:
-        """What is known of `jobid`, see `redbike.JobDetails`. Raises `BadJobId`; an unknown job is no error."""
+        """Return what is known of `jobid`, see `redbike.JobDetails`. Raises `BadJobId`; an unknown job is no error."""
         return describe_jobs(self.store, [self._inspect(jobid)])[0]
 
     def get_many(self, jobids: Iterable[str]) -> Iterator[tuple[str, JobDetails | None]]:
-        """(job id, what `tell` returns of it) for each of `jobids`, in their order; None for a job that is not there.
+        """Yield (job id, what `tell` returns) for each of `jobids`, in their order; (job id, None) for an unknown job.
 
-        These are ids, and no patterns. They may be a stream of any length: 200 are read in four round trips. Each
-        job for every host takes two more. Raises `BadJobId` for a bad one, and `TypeError` for a single text, while it
-        is read.
+        `jobids` are ids, not patterns, in a stream of any length. 200 ids are read in four round trips; each job for
+        every host takes two more. While the results are read, a bad id raises `BadJobId`, and a text in place of
+        several ids raises `TypeError`.
         """
         if isinstance(jobids, str):
             raise TypeError(f"bad jobids {jobids!r:.80}: several are needed; tell() takes one")
@@ -71,18 +71,18 @@ class Queries(Part):
                 yield state.jobid, found if is_there else None
 
     def wait(self, jobid: str, timeout: DurationLike | None = None) -> PastRun:
-        """Wait until a run of `jobid` has ended that is not tried again, and return it; at once if none is to come.
+        """Wait until a run of `jobid` ends that is not retried, and return it.
 
-        Then it is the last one. If somebody has asked for a further run while one goes on, that is waited for. Raises
-        `TimeoutError` after `timeout`, such as ``2m``, `Unreachable` where the server goes away, `RedbikeError` if this
-        Redbike is closed meanwhile, and `NoSuchJob` if there is no such job, if it is one for every host, if no run of
-        it is kept, and some seconds after what was to come was withdrawn or cancelled, or has expired. Of what
-        ``enqueue`` returns, only runs count that began after that.
+        If no run is to come, return the last run at once. If a further run was requested during a run, wait for the
+        further one. For an id that ``enqueue`` returned, only runs count that began after that call. Raises
+        `TimeoutError` after `timeout`, such as ``2m``, `Unreachable` if the server goes away, and `RedbikeError` if
+        this Redbike is closed meanwhile. Raises `NoSuchJob` if there is no such job, if the job is for every host, or
+        if none of its runs is kept; also some seconds after the run to come was withdrawn or cancelled, or expired.
         """
         return self.wait_until(jobid, timeout, lambda: False)
 
     def wait_until(self, jobid: str, timeout: DurationLike | None, is_over: Callable[[], bool]) -> PastRun:
-        """`wait`, but raise `TimeoutError` soon when `is_over`."""
+        """`wait`, but raise `TimeoutError` soon after `is_over` returns true."""
         if why := say_where(self.store, check_known_jobid(jobid)):
             raise NoSuchJob(f"no run of {jobid!r} will come: {why}")
         try:
@@ -102,22 +102,22 @@ class Queries(Part):
     def get_statuses(
         self, before: InstantLike | None = None, tag: TagLike | None = None
     ) -> Iterator[tuple[str, EventName, int]]:
-        """(job id, event, epoch seconds) of every job, or of those whose last event was before `before`.
+        """Yield (job id, last event, epoch seconds) of every job, or of those whose last event was before `before`.
 
         With `tag`, only of jobs that have one of these tags.
         """
         return self.store.catalog.list_events(read_instant("before", before), self._find((), tag))
 
     def get_schedules(self, *patterns: str, tag: TagLike | None = None) -> Iterator[tuple[str, str]]:
-        """(job id, schedule in its complete form) of every job, or of those that `patterns` name.
+        """Yield (job id, schedule in its complete form) of every job, or of those that `patterns` name.
 
-        With `tag`, only of jobs that have one of these tags. What matches nothing is left out, and so are occurrences
-        of backfills, and what a job for every host has on its hosts.
+        With `tag`, only of jobs that have one of these tags. A pattern may match nothing. Occurrences of backfills are
+        left out, and so are the jobs on single hosts that Redbike sets for a job for every host.
         """
         return self.store.backfills.leave_out(self.store.catalog.list_schedules(self._find(patterns, tag)), True)
 
     def get_rows(self, *patterns: str, tag: TagLike | None = None) -> Iterator[tuple[str, ...]]:
-        """The columns of ``schedules --full``, as texts, which `load` reads back; of the jobs of `get_schedules`."""
+        """Yield the columns of ``schedules --full`` for each job of `get_schedules`, as texts that `load` can read."""
         return self.store.rows.list_all(self._find(patterns, tag))
 
     def _find(self, patterns: Sequence[str], tag: TagLike | None) -> Iterator[str] | None:
@@ -133,15 +133,15 @@ class Queries(Part):
         report: Callable[[int, int], None] | None = None, with_data: bool = False, tag: TagLike | None = None,
         planned: bool = False
     ) -> Iterator[Job]:  # fmt: skip
-        """Jobs as they are, streamed, in no order: all, or those that `patterns` name and for which all else holds.
+        """Yield jobs in no order, streamed: all, or those that `patterns` name. All other conditions must hold, too.
 
-        `queue` is the full name of a queue, with the stock workers also a short one; `status` an event such as DIE.
-        `failed`: for good, or in the last run. `overdue`: due, and neither running nor paused. `never_ran`: nothing is
-        known of a run. `late`: not begun, or not ended, in the time that its options give it. `planned`: it has a due
-        time. Where all jobs have to be read, `report` hears now and then how many of how many were looked at.
-        `with_data`: with the data of each. `tag` is a tag, or several of which a job has one: a text or a list. What
-        matches nothing is left out. Raises `BadConfig` for another status, `BadQueueName`, and while it is read
-        `BadJobId` for a bad pattern.
+        `queue` is the full name of a queue; the stock workers allow a short name. `status` is an event such as DIE.
+        `failed`: for good, or in the last run. `overdue`: due, and neither running nor paused. `never_ran`: no run is
+        known. `late`: not begun, or not ended, in the time that its options allow. `planned`: it has a due time. `tag`
+        is a text or a list; the job has one of these tags. `with_data` adds the data of each job. If all jobs must be
+        read, `report` is called from time to time with the number of jobs read so far, and of all jobs. A pattern may
+        match nothing. Raises `BadConfig` for an invalid status, and `BadQueueName`. A bad pattern raises `BadJobId`
+        while the jobs are read.
         """
         name = None if queue is None else self._find_queue(queue)
         event = None if status is None else read_event(status)
@@ -156,9 +156,9 @@ class Queries(Part):
         return find_queue(self.worker, check_queue_name(name), self.store.queue_limits.list_queues())
 
     def why(self, jobid: str, at: InstantLike | None = None) -> str:
-        """One sentence: why `jobid` does not run now, or did not when it was due last, `at` or before.
+        """Return one sentence: why `jobid` does not run now, or why it did not run when it was last due until `at`.
 
-        Times are in the setting ``timezone``. Raises `NoSuchJob`, `BadJobId`, and `BadConfig` for an instant to come.
+        Times are in the setting ``timezone``. Raises `NoSuchJob`, `BadJobId`, and `BadConfig` for a future `at`.
         """
         shard, then = self.store.find_shard(check_known_jobid(jobid)), read_instant("at", at)
         return Reasons(shard, self.settings).explain(jobid, then)
@@ -167,11 +167,11 @@ class Queries(Part):
         self, *patterns: str, since: InstantLike | None = None, failed: bool = False, limit: int = 100,
         tag: TagLike | None = None
     ) -> list[PastRun]:  # fmt: skip
-        """The last `limit` ended runs that are kept, the newest first: of all jobs, or of those that `patterns` name.
+        """Return the last `limit` ended runs that are kept, newest first: of all jobs, or of those of `patterns`.
 
-        Only those that started at `since` or later, with `failed` only those that went wrong, and with `tag` only those
-        of jobs that have this tag, or one of these, by now. See the option ``history``. What matches nothing is left
-        out. Raises `BadJobId` for a bad pattern, and `BadConfig` for another bad argument.
+        Only runs count that started at `since` or later. With `failed`, only failed runs count; with `tag`, only runs
+        of jobs that have one of these tags now. The option ``history`` says how many runs are kept. A pattern may match
+        nothing. Raises `BadJobId` for a bad pattern, and `BadConfig` for another bad argument.
         """
         if not is_whole_number(limit) or limit < 1:
             raise BadConfig(f"bad limit {quote(limit)}: a whole number from 1 is needed")
@@ -182,46 +182,46 @@ class Queries(Part):
         return heapq.nlargest(limit, wanted, key=_STARTED)
 
     def events(self) -> Iterator[PastRun | LogEntry]:
-        """Listen from now on: yield each run that ends, and what people change, as it happens, until `close`.
+        """Listen from now on until `close`: yield each run that ends, and each change by a person, as it happens.
 
-        What happens while nobody listens is not repeated: see `runs` and `log`. Raises `Unreachable` where the server
+        Events that happen while nobody listens are lost here: see `runs` and `log`. Raises `Unreachable` if the server
         goes away; then listen again.
         """
         return self.store.events.listen(is_over=self._is_closing)
 
     def failures(self, *patterns: str, tag: TagLike | None = None) -> Iterator[dict[str, Any]]:
-        """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``.
+        """Yield the last failure of each job that has not succeeded since, oldest first; see ``failures-limit``.
 
-        Of all jobs, or of those that `patterns` name, and with `tag` of those that have this tag, or one of these. What
-        its options say of a job comes too: ``tags``, a list, ``owner`` and ``note``. Raises `BadJobId`.
+        Of all jobs, or of those that `patterns` name; with `tag`, only of jobs that have one of these tags. A failure
+        also has the options ``tags`` (a list), ``owner`` and ``note`` of its job. Raises `BadJobId`.
         """
         return self.store.past.list_failures(compile_patterns(list(map(check_pattern, patterns))), read_filter(tag))
 
     def queues(self) -> list[Queue]:
-        """All queues, sorted by name: those that were ever used, and those with a pause, a limit or a blackout.
+        """Return all queues, sorted by name: each that was ever used, or has a pause, a limit or a blackout.
 
-        Each `Queue` says what waits and runs in it, and how many runs ended in the last minute.
+        Each `Queue` says how many jobs wait and run in it, and how many runs ended in the last minute.
         """
         return list(add_blackouts(self.store, self.store.depths.list_all()))
 
     def workers(self) -> list[Process]:
-        """Every dispatcher and worker: lost ones first, then dispatchers. One is lost for a day, then forgotten."""
+        """Return each dispatcher and worker: first lost ones, then dispatchers. Lost ones are listed for a day."""
         return self.store.workers.list_all()
 
     def health(self, *patterns: str, max_lag: DurationLike = MAX_LAG) -> Health:
-        """Whether all is well: a dispatcher is running, nothing waits for longer than `max_lag`, and nobody was lost.
+        """Return whether all is well. Problems are, for example, no dispatcher, a wait over `max_lag`, a lost worker.
 
-        With `patterns`, also whether each job that they name has succeeded when it was last to run. A pattern without a
-        job is a problem. Raises `BadJobId` for a bad pattern, `BadConfig` for another `max_lag`, and `ServerError`.
+        With `patterns`, each job that they name must have succeeded when it was last to run. A pattern without a job is
+        a problem. Raises `BadJobId` for a bad pattern, `BadConfig` for a bad `max_lag`, and `ServerError`.
         """
         if not 0 < (lag := read_duration("max_lag", max_lag)) <= MOST_LAG:
             raise BadConfig(f"bad max_lag {quote(max_lag)}: more than 0 and up to {MOST_LAG:g} seconds are needed")
         return check_health(self.store, [check_pattern(text) for text in patterns], lag, self.settings)
 
     def metrics(self) -> str:
-        """The metrics for Prometheus, in its text format. Needs the extra ``metrics``.
+        """Return the metrics for Prometheus, in its text format. Needs the extra ``metrics``.
 
-        If the server does not answer, ``redbike_up`` is 0, and the others are missing but ``redbike_build_info``.
+        If the server does not answer, the only metrics are ``redbike_up``, which is 0, and ``redbike_build_info``.
         """
         # Imported here, as this needs a package that is not always there.
         from redbike.queries.metrics import Metrics
@@ -233,12 +233,11 @@ class Queries(Part):
         report: Callable[[int, int], None] | None = None, tag: TagLike | None = None,
         every: DurationLike | None = None
     ) -> Forecast:  # fmt: skip
-        """What will run in the next `hours`, or from `after` on: by quarters, and the densest minutes.
+        """Return what will run in `hours` from now, or from `after`: by quarters of an hour, and the densest minutes.
 
-        Of all jobs, or of those that `patterns` and `tag` name, and of `queue` alone, as `jobs` takes them. It ends
-        with a whole quarter of an hour. `report` hears now and then how many jobs of how many were looked at. What
-        matches nothing is left out, and so are jobs that run more often than `every`, such as ``5m``. Raises
-        `BadJobId`, `BadQueueName`, and `BadConfig` for bad hours, at most a week, or an instant that is past.
+        `patterns`, `tag`, `queue` and `report` are as with `jobs`. The forecast ends with a whole quarter of an hour.
+        A pattern may match nothing. Jobs that run more often than `every`, such as ``5m``, are left out. Raises
+        `BadJobId`, `BadQueueName`, and `BadConfig` for bad `hours` (at most a week), or an `after` that is past.
         """
         if not is_number(hours) or not 0 < hours <= MOST_HOURS:
             raise BadConfig(f"bad hours {quote(hours)}: a number up to {MOST_HOURS} is needed")
@@ -249,7 +248,7 @@ class Queries(Part):
             raise BadConfig(
                 f"bad after {after!r:.40}: {Clock(0.0, 'UTC').name(start)} is past; redbike runs and why show the past"
             )
-        # Minutes are what is counted.
+        # The forecast counts in whole minutes.
         start = max(now, math.floor(start / 60) * 60)
         found = self._find(patterns, tag)
         jobids = None if found is None else replace_bases(self.store, found)
@@ -258,14 +257,14 @@ class Queries(Part):
         return make_forecast(self.store, start, hours, now, jobids, report, name, self.settings, seconds)
 
     def check(self, report: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
-        """Yield what is wrong with the stored jobs, and what one should know of them, streamed; nothing is changed.
+        """Yield problems of the stored jobs, and remarks on them, streamed; nothing is changed.
 
-        Damaged schedules, options and data; rules that have run out; jobs whose queue neither the worker class nor a
-        worker works, or for which it has no command or function. `report` hears now and then how many jobs of how many
-        were looked at. See `fsck` for their places.
+        Problems are damaged schedules, options and data; rules that have run out; jobs whose queue neither the worker
+        class nor a worker works; and jobs without a command or function. `report` is called from time to time with the
+        number of jobs read so far, and of all jobs. `fsck` checks where the jobs are.
         """
         worker = WorkerCheck(self.worker)
-        # What is wrong with the worker class itself is not asked for.
+        # Problems of the worker class itself are left out.
         for _ in worker.run(self.settings):
             pass
         checks = (JobsCheck(shard, worker.queues, worker.needed) for shard in self.store.shards)
@@ -274,11 +273,12 @@ class Queries(Part):
     def log(
         self, jobid: str | None = None, since: InstantLike | None = None, who: str | None = None
     ) -> Iterator[LogEntry]:
-        """Yield what people have changed, or what they have changed of `jobid`; the newest first, streamed.
+        """Yield the changes by people, of all jobs or of `jobid`; the newest first, streamed.
 
-        Only `since` an instant, and only by those in whose names `who` is a part, in either case. The commands of the
-        command line note what they change, and so does a `Redbike` with ``noted_as``. 10,000 entries are kept, each of
-        up to 100 jobs that were changed together. Raises `BadJobId`, and `BadConfig` for another bad argument.
+        Only changes `since` this instant count, and only by people whose names contain `who`, in upper or lower case.
+        The commands of the command line note their changes here, and so does a `Redbike` with ``noted_as``. 10,000
+        entries are kept, each of up to 100 jobs that were changed together. Raises `BadJobId`, and `BadConfig` for
+        another bad argument.
         """
         one, name = None if jobid is None else check_known_jobid(jobid), check_who(who, "who") or ""
         return self.store.log.list_entries(LogSearch(one, read_instant("since", since), who=name))

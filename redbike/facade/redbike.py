@@ -45,7 +45,7 @@ T = TypeVar("T")
 def _of(
     part: str, method: Callable[Concatenate[Any, P], T], also_closed: bool = False
 ) -> Callable[Concatenate["Redbike", P], T]:
-    """Return the method of a `Redbike` that calls `method` of one of its parts, if it is not closed."""
+    """Return a method of `Redbike` that calls `method` of its attribute `part`. A closed one refuses the call."""
 
     @wraps(method)
     def call(self: "Redbike", /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -60,11 +60,11 @@ class Redbike(Overridable):
     """Schedules for the jobs under one prefix of one Redis server.
 
     `worker` is an instance of a worker class (see `RoundRobin`), `redis_config` a URL, a dict of redis-py's arguments
-    or a client. None is what ``REDBIKE_URL`` or ``REDIS_URL`` in the environment names, or else the embedded server in
-    ``.redbike/``. The default of `prefix` is ``REDBIKE_PREFIX``, or else ``redbike``. The other arguments are the
-    settings of the same names, see `redbike.Settings`; `from_config` reads them. The log names `noted_as`, such as
-    ``user@host``, for what this changes, but not for what its loops do. Raises `BadConfig` for invalid settings,
-    `ServerError` for a server that Redbike cannot use.
+    or a client. None means the server of ``REDBIKE_URL`` or ``REDIS_URL`` in the environment, or else the embedded
+    server in ``.redbike/``. The default of `prefix` is ``REDBIKE_PREFIX``, or else ``redbike``. The other arguments
+    are settings, see `redbike.Settings`. Only `from_config` reads them from a file. The log names `noted_as`, such as
+    ``user@host``, for each change by a call, but not for the work of the loops. Raises `BadConfig` for invalid
+    settings, `ServerError` for a server that Redbike cannot use.
     """
 
     _state = (
@@ -101,8 +101,8 @@ class Redbike(Overridable):
     def from_config(cls, path: "str | PathLike[str] | None" = None, worker: WorkerClass | None = None) -> Self:
         """A Redbike with the settings and the server of the command line.
 
-        They are those of the config file at `path`, or else of ``.redbike.conf`` in the current folder if it is there;
-        the environment overrides it: ``REDBIKE_URL``, ``REDIS_URL``, and ``REDBIKE_PREFIX`` and so on for settings.
+        The config file is `path`, or else ``.redbike.conf`` in the current folder, if there is one. The environment
+        overrides this file: ``REDBIKE_URL`` or ``REDIS_URL``, and ``REDBIKE_PREFIX`` and so on for settings.
         Without `worker`, the one of the config is used. If that has none either, this Redbike sets and shows jobs, but
         runs none. Raises `BadConfig` for invalid settings, `ServerError` for a server that Redbike cannot use.
         """
@@ -128,7 +128,7 @@ class Redbike(Overridable):
     ) -> Self:
         """A Redbike from settings that are read already, and a client that `redbike.connection.client.connect` made.
 
-        `close` leaves this client open. Without `durable` it does not matter whether the server keeps anything on disk.
+        `close` leaves this client open. With `durable`, a warning is logged if the server keeps nothing on disk.
         """
         check_worker(worker)
         bike = cls.__new__(cls)
@@ -158,13 +158,13 @@ class Redbike(Overridable):
         for warning in check_any([shard.client for shard in store.shards], durable):
             log.warning("%s", warning)
         store.agreement.check()
-        # Not for the loops: what a dispatcher or a worker changes is no change by a person.
+        # The loops use `store`: the log notes changes by people, and not those by a dispatcher or a worker.
         self._compose(store, store.noted_as(noted_as), worker)
         if note := getattr(worker, "note_bike", None):
             note(self)
 
     def _compose(self, store: Store, noted: Store, worker: WorkerClass) -> None:
-        """Make the parts, whose methods are those of this object."""
+        """Make the parts. The methods of this object call theirs."""
         self.store, self._noted, self.worker = store, noted, worker
         settings = self.settings
         self._schedules = Schedules(noted, settings)
@@ -180,11 +180,11 @@ class Redbike(Overridable):
         )  # fmt: skip
 
     def _make_awaited(self) -> Awaited:
-        # By its name, as that module builds on this one, and most programs do not need it.
+        # Imported here by its name: that module imports this one, and most programs do not need it.
         kind = import_module("redbike.facade.asynchronous").AsyncRedbike
         shared: Awaited = kind.__new__(kind)
         shared._prepare(lambda: self)
-        shared._is_known = True  # `Jobs` know this object, and outside of runs that is who sets their jobs
+        shared._is_known = True  # `Jobs` know this Redbike, which sets their jobs outside of runs
         shared._open()
         return shared
 
@@ -196,7 +196,7 @@ class Redbike(Overridable):
         self.close()
 
     def _refuse_if_closed(self) -> None:
-        """Raise `RedbikeError` once this is closed. Its jobs may still call it."""
+        """Raise `RedbikeError` if this Redbike is closed. Its jobs that still run may call it."""
         if self._loops.is_closing and not is_in_run():
             raise RedbikeError("this Redbike is closed")
 
@@ -216,7 +216,7 @@ class Redbike(Overridable):
 
     @property
     def place(self) -> object:
-        """Where its jobs are: two with the same place have the same jobs."""
+        """Address, database and prefix of its jobs. Two Redbikes with the same place have the same jobs."""
         database = self.client.connection_pool.connection_kwargs.get("db", 0)
         return describe_address(self.client), database, self.settings.prefix
 

@@ -1,6 +1,6 @@
-"""Results that a caller must read, as nothing happens otherwise: dropping them is not silent.
+"""Results that do the work while the caller reads them. If they are dropped unread, a warning says so.
 
-`AsyncResults` are read by a thread, while an event loop waits for them: a page at a time, so that memory is bounded.
+For `AsyncResults`, a thread reads one page at a time, so that memory is bounded. The event loop waits for the page.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ LOOK_AGAIN = 0.1  # seconds
 
 
 class Results(Iterator[T], Generic[T]):
-    """The results of a call that works while they are read, such as `Redbike.set_many`.
+    """The results of a call that does its work while they are read, such as `Redbike.set_many`.
 
-    Read them to the end, or call `close` to leave out the rest. If they are dropped before, that is a line of log and a
-    `RuntimeWarning`, as for a coroutine that nobody awaits. `call` is what the warning names.
+    Read them to the end, or call `close` to skip the rest. If they are dropped before, a line of log and a
+    `RuntimeWarning` say so, as for a coroutine that nobody awaits. The warning names `call`.
     """
 
     def __init__(self, call: str, results: Iterator[T]) -> None:
         self._call = call
         self._results = results
-        self.number = 0  # of those that the caller has had
+        self.number = 0  # of results that the caller has read
         self._has_begun = False
         self._is_over = False
 
@@ -43,14 +43,14 @@ class Results(Iterator[T], Generic[T]):
         try:
             result = next(self._results)
         except BaseException:
-            # The end, or an error that the caller hears of.
+            # The end, or an error that the caller gets.
             self._is_over = True
             raise
         self.number += 1
         return result
 
     def close(self) -> None:
-        """Leave out the rest: it is not done."""
+        """Skip the rest: its work is not done."""
         self._is_over = True
         close = getattr(self._results, "close", None)
         if close is not None:
@@ -60,7 +60,7 @@ class Results(Iterator[T], Generic[T]):
         if self._is_over:
             return
         if self._has_begun:
-            # What works a batch at a time has done more than the caller has read.
+            # A call that works in batches has done more than the caller has read.
             results = f"{self.number:,} result{'' if self.number == 1 else 's'}"
             text = f"{self._call} was dropped after {results}: later batches were not done"
         else:
@@ -70,22 +70,22 @@ class Results(Iterator[T], Generic[T]):
 
 
 def run_in_thread(function: Callable[[], T], name: str) -> "asyncio.Future[T]":
-    """Run `function` in a thread of its own; return the future of its result. It does not keep the process alive."""
+    """Run `function` in a new thread; return the future of its result. The thread does not keep the process alive."""
     return run_by(partial(start_thread, name), function, name)
 
 
 def start_thread(name: str, run: Callable[[], None]) -> None:
-    """Run `run` in a thread of its own. It does not keep the process alive."""
+    """Run `run` in a new thread. The thread does not keep the process alive."""
     threading.Thread(target=run, name=name, daemon=True).start()
 
 
 def run_by(start: Callable[[Callable[..., None]], object], function: Callable[[], T], name: str) -> "asyncio.Future[T]":
     """Let `start` run `function` in some thread; return the future of its result.
 
-    `start` calls with an error what it cannot run after all.
+    `start` gets one callable. It calls this in a thread; or with an error, if no thread can run it any more.
 
-    The end of the event loop does not take the call back. If it fails later, that is logged by its `name`, unless the
-    future was cancelled: then nobody waits for it.
+    The end of the event loop does not cancel the call. If the call fails later, the error is logged with `name`, unless
+    the future was cancelled: then nobody waits for the result.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -115,9 +115,9 @@ def run_by(start: Callable[[Callable[..., None]], object], function: Callable[[]
 
 
 async def run_until_cancelled(function: Callable[[], None], stop: Callable[[], None], name: str) -> None:
-    """Run `function` in a thread of its own until it ends; `stop` it when the task is cancelled, and wait for it.
+    """Run `function` in a new thread until it ends. If the task is cancelled, call `stop`, and wait for the thread.
 
-    If the task is cancelled once more, it does not wait, but the end of the process does.
+    If the task is cancelled a second time, it ends at once; then the process does not end before the thread.
     """
     is_over = threading.Event()
 
@@ -135,7 +135,7 @@ async def run_until_cancelled(function: Callable[[], None], stop: Callable[[], N
         try:
             await asyncio.wait([done])
         except asyncio.CancelledError:
-            # Otherwise a worker would have no time to say that it is gone.
+            # Otherwise a worker would have no time to remove its record.
             threading.Thread(target=_outlast, args=(asyncio.get_running_loop(), is_over), name=f"{name}-end").start()
             raise
         if error := done.exception():
@@ -144,14 +144,14 @@ async def run_until_cancelled(function: Callable[[], None], stop: Callable[[], N
 
 
 def _outlast(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:
-    """Wait until `is_over`, but not for coroutines of jobs that were left in an event loop which is closed."""
+    """Wait until `is_over`. If the event loop is closed, do not wait for coroutines of jobs that it has left."""
     while not is_over.wait(LOOK_AGAIN):
         if loop.is_closed() and asyncio.all_tasks(loop):
             return
 
 
 class Page(NamedTuple):
-    """Some results, and what comes behind them: more, the end, or an error."""
+    """Some results, and what follows them: more results, the end, or an error."""
 
     results: list[Any]
     is_last: bool
@@ -159,11 +159,11 @@ class Page(NamedTuple):
 
 
 class Reader(Generic[T]):
-    """Reads the results of `begin` in threads, one page of up to `size` after the other."""
+    """Reads the results of the iterator that `begin` returns in threads, one page of up to `size` after the other."""
 
     def __init__(self, begin: Callable[[Any], Iterator[T]], size: int = PAGE) -> None:
-        self.is_over = False  # nobody wants more
-        self.number = 0  # of the results that were passed on
+        self.is_over = False  # no more results are wanted
+        self.number = 0  # of results that the caller has read
         self._begin = begin
         self._size = size
         self._source: Iterator[T] | None = None
@@ -193,19 +193,19 @@ class Reader(Generic[T]):
         return Page(found, is_last, error)
 
     def end(self) -> None:
-        """Wait until nothing is read any more; then nothing will be."""
+        """Wait until the current page is read, and read no more."""
         self.is_over = True
         with self._reading:
             self.drop()
 
     def drop(self) -> None:
-        """Forget the results. If something is left undone that way, they say so themselves."""
+        """Drop the results. If this leaves work undone, `Results` warn of it."""
         if isinstance(self._source, Results):
             self._source.number = self.number
         self._source = None
 
     def close(self) -> None:
-        """Leave out the rest on purpose."""
+        """Skip the rest on purpose, without a warning."""
         close = getattr(self._source, "close", None)
         if close is not None:
             close()
@@ -213,10 +213,10 @@ class Reader(Generic[T]):
 
 
 class AsyncResults(AsyncIterator[T], Generic[T]):
-    """The results of a call, for ``async for``. A task that is cancelled while it waits for one loses none.
+    """The results of a call, for ``async for``. If a task is cancelled while it waits for a result, no result is lost.
 
-    Leaving a loop half-way ends the reading, and so does `aclose`. What works while it is read, such as ``set_many``,
-    warns if that leaves something undone, see `redbike.Results`.
+    Leaving the loop before its end ends the reading, and so does `aclose`. A call that does its work while it is read,
+    such as ``set_many``, warns if a loop leaves work undone, see `redbike.Results`.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class AsyncResults(AsyncIterator[T], Generic[T]):
             self._ready.extend(page.results)
 
     async def aclose(self) -> None:
-        """Leave out the rest: it is not done."""
+        """Skip the rest: its work is not done. Wait for the page that is read now."""
         self._reader.is_over = self._is_over = True
         self._ready.clear()
         self._error = None
@@ -280,5 +280,5 @@ class AsyncResults(AsyncIterator[T], Generic[T]):
         if not self._is_over:
             self._reader.is_over = True
             if self._pull is None or self._pull.done():
-                # In a thread, as closing what is half read may ask the server.
+                # In a thread, as closing an iterator that is not read to its end may call the server.
                 self._discard(self._reader.drop)

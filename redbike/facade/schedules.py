@@ -1,4 +1,4 @@
-"""The methods of `redbike.facade.redbike.Redbike` that set and unset jobs: one by one, or all those of a file."""
+"""The methods of `redbike.facade.redbike.Redbike` that set and unset jobs: single ones, or all jobs of a file."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -24,40 +24,40 @@ from redbike.store.shell import check_own_jobid
 from redbike.text.printable import quote
 
 log = logging.getLogger("redbike")
-PROGRAM = "sync"  # the group of the jobs of a program that names none
+PROGRAM = "sync"  # the group of jobs that a program syncs without naming a group
 
 
 class Schedules(Setter):
-    """Sets and unsets jobs, and says so if the results of `set_many` are not read."""
+    """Sets and unsets jobs. A warning says so if the results of `set_many` are not read."""
 
     def set_many(
         self, pairs: Iterable[Pair | tuple[str, ScheduleLike | None]],
         after: InstantLike | None = None, tz: ZoneLike | None = None
     ) -> Results[tuple[str, bool | ValueError]]:  # fmt: skip
-        """`set` for a stream of pairs of any length, a batch in each round trip; None as a schedule unsets one by one.
+        """Set a stream of pairs of any length, a batch in each round trip; yield what became of each as it is read.
 
-        A pair is (job id, schedule), or (job id, schedule, options) as `sync` takes it: of its options and ``data``, a
-        job keeps those that are not given. It happens as the results are read: (job id, True), or in place of True the
-        `BadSchedule`, `BadJobId` or `BadConfig` because of which it was not set. An unchanged job that has failed for
-        good stays so; `set` lets it run again, and so does `run`. Raises `TypeError` for what is no pair or no
-        schedule, and for an unknown option; then no job of its batch, up to 500, is set.
+        A pair is (job id, schedule), or (job id, schedule, options) as with `sync`. A job keeps options and ``data``
+        that are not given. A schedule of None unsets a job, in a round trip of its own. The results are (job id, True);
+        for a job that was not set, the error is in place of True: `BadSchedule`, `BadJobId` or `BadConfig`. An
+        unchanged job that has failed for good stays failed; `set` or `run` runs it again. Raises `TypeError` for an
+        invalid pair, an unknown option, or anything that is no schedule; then no job of its batch (up to 500) is set.
         """
         return Results("set_many()", super().set_many(pairs, after, tz))
 
     def group(self, name: str, jobs: Iterable[Pair], then: str, **options: Unpack[JobOptions]) -> int:
-        """Set `jobs` as the group `name`, and `then`, which is due once, when the last of them has ended.
+        """Set `jobs` as the group `name`, and the job `then`, which is due once, when all of them have ended.
 
-        `jobs` are pairs as `set_many` takes them, with options and data. `options` are those of `then`. A job has ended
-        when its run has, with all retries, well or not, and also when it is unset, cancelled or stopped. Without any
-        jobs `then` is due at once. Jobs of an earlier call with this name that have not ended count too. Return how
-        many jobs there are. Raise `BadConfig`, `BadJobId` or `BadSchedule` for what cannot be set: then `then` is not
-        set, and is not due, before it is called again. Whoever was killed calls again, too.
+        `jobs` are pairs as with `set_many`, with options and data. `options` are the options of `then`. A job has ended
+        when its run and all retries have ended, well or not, or when it is unset, cancelled or stopped. Without `jobs`,
+        `then` is due at once. Jobs of an earlier call with this name that have not ended count too. Return the number
+        of `jobs`. Raise `BadConfig`, `BadJobId` or `BadSchedule` if one cannot be set: then `then` is not set, and not
+        due. Call again to complete the group; do so also if the program was killed.
         """
         return set_group(self, name, jobs, then, read_changes(options))
 
 
 class Sync:
-    """Makes the jobs of a store those of files and programs."""
+    """Makes the jobs of a store match files and programs."""
 
     def __init__(self, syncer: Syncer, settings: Settings) -> None:
         self._syncer, self.settings = syncer, settings
@@ -67,17 +67,17 @@ class Sync:
         group: str | None = None, prune: bool = False, prune_all: bool = False, take: bool = False,
         mark_bad: bool = False
     ) -> Results[tuple[int, str, bool | ValueError]]:  # fmt: skip
-        """Make the stored jobs those of a CSV file; yield (line, job id, True or why not) of each row, streamed.
+        """Set the jobs of a CSV file; yield (line, job id, True or the error) of each row, as it is read.
 
-        A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` it has a column for each of the
-        header's, which are options, ``data`` and ``paused``. A row with more or fewer columns gives a `BadConfig`, and
-        so does one with the id of an earlier row. A job that is the same already is not touched.
-        `csvfilename` is a file's name, or an open text or binary file, which is read once and stays open; or pairs, as
-        `sync` takes them. `group`, `prune`, `prune_all` and `take` are as with `sync`, but where that would raise at
-        the end, there is a last result without an id. Without `group`, that is the full path of a file that is given
-        by its name, after the setting of this name and a colon, if that is given. With `mark_bad`, a bad schedule of a
-        job that is not there leaves the status ``BAD``, as at the start of a dispatcher. Raises `BadConfig` for a file
-        that cannot be read, or has an unknown column.
+        A row is JOBID,SCHEDULE. A header that begins with ``jobid,schedule`` may add columns: options, ``data``,
+        ``paused`` and ``blackout``. A row with more or fewer columns results in a `BadConfig`, and so does a row with
+        the id of an earlier row. A job that matches its row already is not touched. `csvfilename` is the name of a
+        file, or an open text or binary file, which is read once and stays open; or pairs as with `sync`.
+        `group`, `prune`, `prune_all` and `take` are as with `sync`. If `sync` would raise at the end, the last result
+        is an error without an id. The default of `group` is the full path of the named file; if the setting ``group``
+        is given, it comes before the path, with a colon. With `mark_bad`, a bad schedule of a job that does not exist
+        leaves the status ``BAD``, as at the start of a dispatcher. Raises `BadConfig` for a file that cannot be read,
+        or has an unknown column.
         """
         make_wish = partial(Wish, prune=prune, prune_all=prune_all, take=take, mark_bad=mark_bad)
         changes = self._sync_file(csvfilename, after, tz, group, make_wish)
@@ -90,10 +90,10 @@ class Sync:
         group: str | None = None, prune: bool = False, prune_all: bool = False, take: bool = False,
         mark_bad: bool = False, dry_run: bool = False, report: Callable[[int, int], None] | None = None
     ) -> Results[Change]:  # fmt: skip
-        """`load`, but yield what becomes of each job: also of those that are removed, at the end.
+        """`load`, but yield a `Change` for each job; changes of removed jobs come at the end.
 
-        With `dry_run` nothing is changed: that is what would become of them. `report` hears now and then how many bytes
-        of how many were read of a file that is given by its name.
+        With `dry_run`, yield what would change, and change nothing. If the file is given by its name, `report` is
+        called from time to time with the number of bytes read so far, and of all bytes.
         """
         make_wish = partial(Wish, prune=prune, prune_all=prune_all, take=take, mark_bad=mark_bad, dry_run=dry_run)
         return Results("sync_file()", self._sync_file(csvfilename, after, tz, group, make_wish, report))
@@ -118,18 +118,18 @@ class Sync:
         self, pairs: Iterable[Pair], prune: bool = False, *, group: str = PROGRAM, dry_run: bool = False,
         after: InstantLike | None = None, tz: ZoneLike | None = None, prune_all: bool = False, take: bool = False
     ) -> Changes:  # fmt: skip
-        """Make the stored jobs those of `pairs`, and return what became of each; what is the same is not touched.
+        """Set the jobs of `pairs`, and return the `Changes`. A job that matches its pair already is not touched.
 
-        A pair is (job id, schedule), or (job id, schedule, options) with options and ``data`` by the names that `set`
-        has for them; of its options a job keeps those that are not given. A job with a bad schedule, id or option is
-        left as it is, and so is one that comes twice, and one that another group has: `take` takes it over. The log
-        says why. With `prune`, the jobs of this `group` that are not in `pairs` are unset: those that an earlier call
-        with this group has set. Jobs of other groups stay, and so do jobs that were set by themselves, and a job whose
-        last occurrence has come due, but has not ended. If one of `pairs` has a bad id, all stay. Without `group`, all
-        programs under a prefix share one, and unset each other's jobs: so give each program a group of its own. With
-        `dry_run` nothing is changed, and `removed` has all that would be unset. Raises `TypeError` for what is no pair,
-        and `BadConfig` for a bad group. It raises `BadConfig` too, once all `pairs` are set, if `prune` would unset all
-        jobs of the group, or more than five that are more than a tenth of it: then it unsets none; `prune_all` does.
+        A pair is (job id, schedule), or (job id, schedule, options), with options and ``data`` by the names of the
+        arguments of `set`. A job keeps options that are not given. A pair is refused if its schedule, id or options are
+        bad, if an earlier pair has its id, or if its job belongs to another group, unless `take` takes the job over.
+        The log says why. `prune` unsets the jobs that an earlier call with this `group` has set, and that are not in
+        `pairs`. It keeps jobs of other groups, jobs without a group, and a job whose last occurrence is due, but has
+        not ended. If one of `pairs` has a bad id, it unsets nothing. Programs under one prefix that give no `group`
+        share one group, and unset each other's jobs: so give each program its own. With `dry_run` nothing is changed,
+        and `removed` has all jobs that would be unset. Raises `TypeError` for an invalid pair, `BadConfig` for a bad
+        group. Raises `BadConfig` also if `prune` would unset all jobs of the group, or more than five jobs that are
+        more than a tenth of it: then `pairs` are set, but nothing is unset. `prune_all` has no such limit.
         """
         zone = read_zone(tz)
         wish = Wish(check_group(group), prune, dry_run, read_since(after, zone), zone, prune_all, take)
