@@ -1,7 +1,7 @@
-"""Backfill a job: run its occurrences of a range that is past, beside its schedule.
+"""Backfill a job: run its occurrences of a past range, beside its schedule.
 
-They are those that the schedule of the job gives, oldest first. What has ended well is left out, as far as the runs
-that are kept and earlier backfills tell, and so is what waits or runs, or may still run by the policies of the job.
+The schedule of the job gives the occurrences; they run oldest first. A backfill leaves out occurrences that have
+succeeded, by kept runs and earlier backfills, and those that wait, run, or may still run by the policies of the job.
 """
 
 import math
@@ -30,12 +30,12 @@ from redbike.store.store import Store
 from redbike.text.printable import name_number
 
 MOST = 1_000_000  # occurrences of one backfill
-MOST_RUNS = 100_000  # with those of what follows: one step ends them all
-MOST_BEGUN = 10_000  # of these at once: one step begins them
+MOST_RUNS = 100_000  # with runs of followers: one step ends them all
+MOST_BEGUN = 10_000  # runs that begin at once, in one step
 MOST_AT_ONCE = 1000
-MOST_ADDED = 30  # characters that the schedule of a follower has more for each of its parents, and besides
+MOST_ADDED = 30  # characters that a backfill adds to the schedule of a follower, for each parent, and once besides
 MOST_WALKED = 3  # runs that are computed one by one: only catchup = all has more, and runs all the rest
-TRIES = 5  # for a job that changes all the time
+TRIES = 5  # attempts for a job that changes all the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class _Known:
 
     state: JobState
     schedule: Schedule
-    done: frozenset[float]  # those that have ended well
-    busy: frozenset[float]  # those that wait or run, or may still by the policies
+    done: frozenset[float]  # due times of those that have succeeded
+    busy: frozenset[float]  # due times of those that wait or run, or may still run by the policies
     ranges: Sequence["_Range"]
     since: float | None  # the first due time of a run that is kept
 
     def has_done(self, due: float) -> bool:
-        """Tell whether an occurrence has ended well."""
+        """Tell whether an occurrence has succeeded."""
         return due in self.done or any(each.has(due) for each in self.ranges)
 
 
@@ -82,10 +82,10 @@ class _Range:
         try:
             self._schedule: Schedule | None = find_schedule(jobid, found.schedule, found.options)
         except BadSchedule:
-            self._schedule = None  # as of another version
+            self._schedule = None  # another version of Redbike may have stored it
 
     def has(self, due: float) -> bool:
-        """Tell whether an occurrence was one of them, and has ended well."""
+        """Tell whether an occurrence was one of them, and has succeeded."""
         found = self._found
         if self._schedule is None or not found.first <= due <= found.last or due in found.bad:
             return False
@@ -93,7 +93,7 @@ class _Range:
 
 
 def check_range(start: float, end: float, now: float, at_once: object, timezone: str) -> float:
-    """Return the end of the range, which is now at most. Raise `BadConfig` for a bad one, or a bad `at_once`."""
+    """Return the end of the range, at most now. Raise `BadConfig` for a bad range, or a bad `at_once`."""
     clock = Clock(now, timezone)
     if isinstance(at_once, bool) or not isinstance(at_once, int) or not 1 <= at_once <= MOST_AT_ONCE:
         raise BadConfig(f"bad at_once {quoted(str(at_once))}: 1 to {MOST_AT_ONCE} are allowed")
@@ -110,9 +110,9 @@ def plan(
     store: Store, jobid: str, start: float, end: float, at_once: int, again: bool, settings: Settings,
     alone: bool = False
 ) -> tuple[Backfill, NewBackfill]:  # fmt: skip
-    """Return the backfill of a range that was checked, and what is stored of it; nothing is changed.
+    """Return the backfill of a checked range, and the `NewBackfill` to store for it; nothing is changed.
 
-    If the job is to run `alone`, what follows it is left out.
+    With `alone`, the followers of the job are left out.
 
     Raise `NoSuchJob`, `BadJobId`, and `BadConfig` if there is nothing to run, or another backfill is under way.
     """
@@ -147,7 +147,7 @@ def backfill(
     store: Store, jobid: str, start: float, end: float, at_once: int, again: bool, settings: Settings,
     alone: bool = False
 ) -> Backfill:  # fmt: skip
-    """Begin the backfill of a range that was checked, and return it. Raise what `plan` raises."""
+    """Begin the backfill of a checked range, and return it. Raise the errors of `plan`."""
     for _ in range(TRIES):
         planned, new = plan(store, jobid, start, end, at_once, again, settings, alone)
         word = store.backfills.begin(new)
@@ -161,12 +161,12 @@ def backfill(
 
 
 def describe_busy(jobid: str, other: BackfillDetails) -> str:
-    """Return why a second backfill of a job is refused: how far the first one is."""
+    """Return why a second backfill of a job is refused, with the progress of the first one."""
     return f"a backfill of {jobid!r} is under way: {describe_progress(other)}; redbike cancel ends it"
 
 
 def _read(store: Store, jobid: str, settings: Settings, start: float, end: float) -> _Known:
-    """Return what is known of a job that can have a backfill. Raise `NoSuchJob`, `BadJobId` and `BadConfig`."""
+    """Read what is known of a job. Raise `NoSuchJob` and `BadJobId`, and `BadConfig` if it cannot have a backfill."""
     [state] = store.questions.inspect([check_known_jobid(jobid)])
     if state.schedule is None:
         raise NoSuchJob(f"no such job: {jobid!r}")
@@ -184,12 +184,12 @@ def _read(store: Store, jobid: str, settings: Settings, start: float, end: float
 
 
 def _list_busy(store: Store, state: JobState, settings: Settings, start: float, end: float) -> Iterator[float]:
-    """Yield the due times of what waits or runs of a job by its schedule, and of what may still run by its policies.
+    """Yield the due times of occurrences that wait or run by the schedule, or may still run by the policies.
 
-    Others may be among them, but all of those from `start` to `end` are, up to `MOST`.
+    All of these from `start` to `end` are yielded, up to `MOST`; other due times may be among them.
 
-    Nobody knows whether a run in flight succeeds or is tried again, and whether a pause of its job ends before that.
-    Each of these counts, so that nothing runs twice. It is as if pauses ended now.
+    Nobody knows whether a run in flight succeeds or is retried, and whether a pause of its job ends before that. So
+    the due times of each case count, and nothing runs twice. Pauses are taken to end now.
     """
     found = list_holds(store.find_shard(state.jobid).queue_limits.list_pauses())
     names = state.waiting.queue if state.waiting else store.name_queue(state.jobid), ""
@@ -220,9 +220,9 @@ def _explain_nothing(jobid: str, start: float, end: float, done: int, busy: int,
 
 
 def _find_followers(store: Store, jobid: str, dues: Sequence[float], at_once: int) -> list[str]:
-    """Return the jobs that follow this one, directly or not, and have occurrences for `dues` after it.
+    """Return the jobs that follow this one, directly or not; each is to run after it for all `dues`.
 
-    Raise `BadConfig` for too many of them, and `BadJobId` as `_find_there` does.
+    Raise `BadConfig` for too many followers, and `BadJobId` as `_find_there` does.
     """
     followers = store.backfills.list_followers(jobid)
     if len(followers) > MOST_FOLLOWERS:
@@ -240,9 +240,9 @@ def _find_followers(store: Store, jobid: str, dues: Sequence[float], at_once: in
 
 
 def _find_there(store: Store, jobid: str, ids: Sequence[str]) -> list[str]:
-    """Return those of `ids`, occurrences of a backfill of this job, that are there.
+    """Return those of `ids`, the jobs of occurrences in a backfill of this job, that exist.
 
-    Raise `BadJobId` if the id of an occurrence is too long, or that of another job.
+    Raise `BadJobId` if the id of an occurrence is too long, or is the id of another job.
     """
     if ids:
         check_known_jobid(max(ids, key=len))
@@ -254,15 +254,15 @@ def _find_there(store: Store, jobid: str, ids: Sequence[str]) -> list[str]:
 
 
 def _list_own(store: Store, jobid: str, dues: Sequence[float], begun: float) -> tuple[set[float], set[float]]:
-    """Return those of `dues` whose jobs of an earlier backfill are still there: which ended well, and wait or run.
+    """Return which `dues` have succeeded, and which wait or run, by the jobs that an earlier backfill has left.
 
-    The runs before `begun`, when the first backfill that is known began, do not count: the job was unset since. Raise
-    `BadJobId` if the id of an occurrence is too long, or that of another job.
+    Runs before `begun`, the begin of the first known backfill, do not count: the job was unset since. Raise `BadJobId`
+    if the id of an occurrence is too long, or is the id of another job.
     """
     ids = {make_jobid(jobid, due): due for due in dues}
     found = _find_there(store, jobid, list(ids))
     runs = store.journal.list_runs(found)
     done = {ids[run.jobid] for run in runs if run.outcome == Outcome.OK and run.started >= begun}
-    # As those that were run again by hand.
+    # A person may have run some of them again.
     states = (state for page in split(found, PAGE) for state in store.questions.inspect(page))
     return done, {ids[each.jobid] for each in states if each.run or each.waiting or each.held or each.due}

@@ -1,4 +1,4 @@
-"""Operators set and end blackouts: jobs, a queue or everything is paused at each time of a schedule."""
+"""Set and end blackouts, which pause jobs, a queue or everything at each time of a schedule."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -24,7 +24,7 @@ from redbike.text.printable import quote
 
 
 def make_blackout(store: Store, every: ScheduleLike, lasting: Any, reason: str, timezone: str) -> Blackout:
-    """Return a blackout from what somebody has given. Raise `BadSchedule`, or `BadConfig` for a bad length or reason.
+    """Return a blackout from arguments of a caller. Raise `BadSchedule`, or `BadConfig` for a bad length or reason.
 
     Times without a zone are in `timezone`.
     """
@@ -34,9 +34,9 @@ def make_blackout(store: Store, every: ScheduleLike, lasting: Any, reason: str, 
 def make_row_blackout(
     wanted: WantedBlackout | None, timezone: str, now: float, stored: StoredRow, names_zone: bool
 ) -> Blackout | None:
-    """Return the blackout of a row; None if it asks for none, or if that is over. Raise as `make_blackout`.
+    """Return the blackout of a row; None if the row has none, or if the blackout is over. Raise as `make_blackout`.
 
-    A blackout is over if it never begins again. For a new job, it is not over while it lasts.
+    A blackout is over if it never begins again. For a new job, a blackout that is on now is not over.
     """
     if wanted is None:
         return None
@@ -49,10 +49,10 @@ def check_blackout(
     every: ScheduleLike, lasting: Any, by: str | None, reason: str | None, timezone: str, now: float,
     stored: Blackout | None = None, may_be_over: bool = False, names_zone: bool = False
 ) -> Blackout:  # fmt: skip
-    """`make_blackout` of what `by` asks for `now`; without that, the user of this process.
+    """`make_blackout`, as set by `by`; None is the user of this process. `now` is the current time, in epoch seconds.
 
-    The times are those of the one that is `stored`, if that has the same schedule but for an anchor that was put in.
-    With `names_zone`, they are stored with their zone, even if that is UTC.
+    If the `stored` blackout has the same schedule, except for an anchor that was added, its text is kept. With
+    `names_zone`, the schedule is stored with its zone, even if the zone is UTC.
     """
     check_reason(reason or "")
     seconds = read_length(lasting)
@@ -82,7 +82,7 @@ def read_length(lasting: Any) -> float:
 
 
 def check_together(until: object, every: object, lasting: object) -> None:
-    """Raise `BadConfig` if of a blackout a part is missing, or if it has an end of a pause as well."""
+    """Raise `BadConfig` if only one of `every` and `lasting` is given, or if `until` is given with them."""
     if (every is None) != (lasting is None):
         raise BadConfig("a blackout needs a schedule (every) and a length (for; in Python, lasting)")
     if every is not None and until is not None:
@@ -90,10 +90,10 @@ def check_together(until: object, every: object, lasting: object) -> None:
 
 
 def set_blackout(store: Store, names: Sequence[str], blackout: Blackout, settings: Settings) -> list[str]:
-    """Set the same blackout for each of `names`; one that is on already begins at once.
+    """Set the same blackout for each of `names`. If it is on now, its pause begins at once.
 
-    The pause of another one that is on ends, or goes on until the end of this one. The words are ``set``, ``replaced``
-    (there was another one) and ``missing`` (the job was unset meanwhile).
+    If a replaced blackout has paused a job or queue, this pause ends, or lasts until the end of the new one. The words
+    are ``set``, ``replaced`` (there was another one) and ``missing`` (the job was unset meanwhile).
     """
     window = blackout.find(blackout.since)
     assert window is not None
@@ -107,18 +107,18 @@ def set_blackout(store: Store, names: Sequence[str], blackout: Blackout, setting
 
 
 def end_blackout(store: Store, names: Sequence[str], settings: Settings) -> list[str]:
-    """End the blackouts of `names`, also a pause of theirs that is on. The words are ``ended`` and ``unchanged``."""
+    """End the blackouts of `names`, and the pauses that they have begun. The words are ``ended`` and ``unchanged``."""
     words = store.blackouts.end(names, _describe(names, ""))
     _end_pauses(store, names, settings)
     return words
 
 
 def _end_pauses(store: Store, names: Sequence[str], settings: Settings) -> None:
-    """End the pauses that blackouts have begun, where none is on now; others that they have lengthened end as before.
+    """End the pauses that blackouts have begun, if none is on now. A pause that one has extended ends as before.
 
-    It may have been ended by the same request before, of which this is to be done.
+    This is also done for a blackout that was ended before: that request may have been interrupted here.
     """
-    # That was noted in the log already.
+    # The log has the change of the blackout already.
     quiet = store.noted_as(None)
     pauses = store.questions.read_pauses([name.removeprefix(OF_JOB) for name in names if name.startswith(OF_JOB)])
     jobids = [jobid for jobid, pause in pauses.items() if pause.is_of_blackout or pause.is_lengthened]
@@ -130,7 +130,7 @@ def _end_pauses(store: Store, names: Sequence[str], settings: Settings) -> None:
 
 
 def _is_paused(store: Store, name: str) -> bool:
-    """Tell whether a queue, or everything, is paused by itself."""
+    """Tell whether a queue, or everything, has a pause of its own."""
     return store.queue_limits.read(name.removeprefix(OF_QUEUE)).pause is not None
 
 
@@ -144,7 +144,7 @@ def set_for_jobs(store: Store, jobids: Sequence[str], blackout: Blackout, settin
 def end_for_jobs(store: Store, jobids: Sequence[str], settings: Settings) -> list[Steered]:
     """`end_blackout` for jobs.
 
-    Raise `BadJobId` for the job of one host that has the blackout of its base: that stays, and would pause it again.
+    Raise `BadJobId` for a job on one host with the blackout of its base: the blackout of the base would pause it again.
     """
     bases = name_bases(jobids)
     names = [f"{OF_JOB}{each}" for each in (*bases, *dict.fromkeys(bases.values()))]
@@ -158,13 +158,13 @@ def end_for_jobs(store: Store, jobids: Sequence[str], settings: Settings) -> lis
 
 
 def describe_blackout(blackout: Blackout) -> str:
-    """Return when it is on, and why: ``every 0 2 * * * for 2 h: maintenance``."""
+    """Return when a blackout is on, and why: ``every 0 2 * * * for 2 h: maintenance``."""
     said = f"every {blackout.every} for {format_length(blackout.seconds)}"
     return f"{said}: {blackout.reason}" if blackout.reason else said
 
 
 def _describe(names: Sequence[str], said: str) -> str:
-    """Return what the log says of it: jobs have a column of their own there."""
+    """Return the text of an entry in the log: names of queues and `said`. Jobs have their own column there."""
     if not names or names[0].startswith(OF_JOB):
         return said
     queue = names[0].removeprefix(OF_QUEUE)

@@ -1,8 +1,8 @@
-"""Setting the jobs of a group, and the one that is due when all of them have ended.
+"""Setting the jobs of a group, and the follower, which is due when all of them have ended.
 
-The group is open from before its first job is set until the last step, which sets the job that follows it. So that one
-is not due between two batches of jobs, however fast they end. If the process is killed before the last step, the group
-stays open, and nothing is due: whoever calls again completes it.
+The group is open from before its first job is set until the last step, which sets the follower. So the follower is not
+due between two batches of jobs, however fast they end. If the process is killed before the last step, the group stays
+open, and the follower is not due: the next call completes the group.
 """
 
 import logging
@@ -22,20 +22,20 @@ log = logging.getLogger("redbike")
 
 
 def set_group(setter: Setter, name: str, jobs: Iterable[Pair], then: str, changes: OptionChanges) -> int:
-    """Set `jobs`, which are one group, and `then`, with the `changes` of its options; return how many jobs there are.
+    """Set `jobs` as one group, and the follower `then`, with `changes` of its options; return the number of `jobs`.
 
-    Raise why one of them is not set; then the job that follows them is not set either.
+    Raise the error of a job that cannot be set; then `then` is not set either.
     """
     if problem := find_problem(name):
         raise BadConfig(f"bad group {quote(name)}: {problem}")
-    name = str.__str__(name)  # an f-string has the name of an enum
+    name = str.__str__(name)  # in an f-string, a member of a text enum would give its name
     setter.store.queue_to_set(check_own_jobid(then))
     if isinstance(jobs, str | bytes | Mapping):
         raise TypeError(f"bad jobs {quote(jobs)}: pairs of a job id and a schedule are needed")
-    # What is wrong is said before anything is changed, as far as it is known then.
+    # A list is checked before anything is changed.
     jobs = list(_join(name, jobs, then)) if isinstance(jobs, list | tuple) else iter(jobs)
     setter.store.groups.open(name)
-    known = set[str]()  # one may be named twice
+    known = set[str]()  # a job may be named twice
     for jobid, result in setter.set_anew(_join(name, jobs, then)):
         if isinstance(result, Exception):
             raise _explain(result, jobid, name, then)

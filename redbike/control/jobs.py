@@ -24,14 +24,14 @@ NOWHERE = "nowhere"  # the word of a job for every host that has no job on any
 
 
 def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list[Steered]:
-    """Cancel the occurrence of each job that waits or runs; the schedule goes on. Of a backfill, cancel that alone.
+    """Cancel the occurrence of each job that waits or runs; the schedule goes on. If a backfill runs, only end this.
 
     The words are ``cancelled``, ``unchanged`` (its run was cancelled before), ``ended`` (its backfill), ``idle``
     (no occurrence of it waits or runs), ``nowhere`` (it is for every host, and has no job on any) and ``missing``.
     """
     words: dict[str, str] = {}
     nowhere = list[str]()
-    # Each shard knows the pauses of all queues. One that is away is not asked about jobs of others.
+    # Each shard knows the pauses of all queues. So only the shard of a job is asked: another one may be away.
     read_holds = cache(lambda shard: list_holds(shard.queue_limits.list_pauses()))
 
     def find_pause(state: JobState) -> tuple[float, float] | None:
@@ -43,7 +43,7 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
         words |= dict.fromkeys(page, "")
         while page:
             states = store.questions.inspect(page)
-            # Where no backfill can be ended, the occurrence of the job itself is meant.
+            # If no backfill can be ended, the occurrence of the job itself is cancelled.
             begun = [each.jobid for each in states if each.backfill or each.trails]
             ended = [jobid for jobid in begun if store.backfills.end(jobid)]
             words |= dict.fromkeys(ended, "ended")
@@ -53,19 +53,19 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
             plans = [plan for plan in found.values() if isinstance(plan, Cancellation)]
             answers = zip(plans, store.jobs.cancel(plans), strict=True)
             words |= {plan.jobid: word for plan, word in answers}
-            # A job that has moved on meanwhile is looked at again.
+            # A job that has changed meanwhile is read again.
             page = [state.jobid for state in states if words[state.jobid] == "stale"]
     return [*(Steered(*each) for each in words.items()), *(Steered(base, NOWHERE) for base in nowhere)]
 
 
 def pause_jobs(store: Store, jobids: Sequence[str], until: float | None, reason: str) -> list[Steered]:
-    """Pause jobs, none of them twice; their pauses end by themselves at `until` (epoch seconds), if it is not None.
+    """Pause jobs, none of them twice. If `until` (epoch seconds) is not None, the pauses end at this instant.
 
-    The word of each is ``held`` (it waited), ``paused`` (it did not), ``unchanged`` (it is paused already) or
-    ``missing`` (it was unset meanwhile). The end and the reason are checked already.
+    The word of each is ``held`` (it waited), ``paused`` (it did not), ``unchanged`` (it was paused before) or
+    ``missing`` (it was unset meanwhile). The caller has checked the end and the reason.
     """
     by = store.who or name_operator()
-    # The base first: if this is cut off, the dispatcher does the rest.
+    # The base first: if this is interrupted, the dispatcher does the rest.
     jobids = [*jobids, *list_others(store, jobids)]
     return [
         Steered(*each)
@@ -75,24 +75,24 @@ def pause_jobs(store: Store, jobids: Sequence[str], until: float | None, reason:
 
 
 def resume_jobs(store: Store, jobids: Sequence[str], settings: Settings) -> list[Steered]:
-    """Resume jobs. The word of each is where it is now, or ``unchanged``: it was not paused.
+    """Resume jobs. The word of each says where the job is now, or is ``unchanged``: it was not paused.
 
-    Raise `BadJobId` for the job of one host if its base stays paused: a dispatcher would pause it again.
+    Raise `BadJobId` for a job on one host if its base stays paused: a dispatcher would pause the job again.
     """
     bases = name_bases(jobids)
     paused = store.questions.read_pauses([*dict.fromkeys(bases.values())]) if bases else {}
     check_alone(store, {jobid: base for jobid, base in bases.items() if base in paused}, "is paused, so resume that")
-    # The base last: if this is cut off, whoever repeats it does all.
+    # The base last: if this is interrupted, the next call resumes all.
     jobids = [*list_others(store, jobids), *jobids]
     return [Steered(*each) for each in zip(jobids, resuming.resume(store, settings, jobids), strict=True)]
 
 
 def run_jobs(store: Store, jobids: Iterable[str], run: Callable[[list[str]], list[str]] | None = None) -> list[Steered]:
-    """Run jobs once now, by `run` in place of ``store.jobs.run`` if it is given.
+    """Run jobs once now. If `run` is given, it is called in place of ``store.jobs.run``.
 
-    The word of each is ``queued``, ``owed`` (its run in flight ends first) or ``missing``. That of a job for every host
-    is ``nowhere``, if it has no job on any. Raise `BadQueueName` or `BadJobId` for a job without a queue; then none is
-    run.
+    The word of each is ``queued``, ``owed`` (its run in flight ends first) or ``missing``. A job for every host that
+    has no job on any host has the word ``nowhere``. Raise `BadQueueName` or `BadJobId` for a job without a queue; then
+    no job is run.
     """
     nowhere = list[str]()
     jobids = list(list_on_hosts(store, jobids, nowhere))
@@ -101,9 +101,9 @@ def run_jobs(store: Store, jobids: Iterable[str], run: Callable[[list[str]], lis
 
 
 def find_tries(store: Store, jobids: Iterable[str]) -> dict[str, float]:
-    """Return of which occurrence (epoch seconds) an explicit run is a new try, for those jobs of which it is one.
+    """Return the jobs for which an explicit run is a new try, with the due time of its occurrence (epoch seconds).
 
-    That is the one that failed, or was dropped or is to be tried again. The other jobs have a new run.
+    Such an occurrence has failed, was dropped, or is to be retried. Other jobs get a new run.
     """
     found = dict[str, float]()
     for page in split(jobids, PAGE):
@@ -120,8 +120,8 @@ def find_tries(store: Store, jobids: Iterable[str]) -> dict[str, float]:
 def unset_jobs(setter: Setter, jobids: Iterable[str]) -> list[Steered]:
     """Unset jobs one by one.
 
-    The word of each is ``unset``, ``missing``: somebody else has unset it meanwhile, or ``of a base``: one on one host
-    stays as long as its base does.
+    The word of each is ``unset``, ``missing`` (it was unset meanwhile), or ``of a base`` (a job on one host stays as
+    long as its base).
     """
     steered = list[Steered]()
     for jobid in jobids:
@@ -134,7 +134,7 @@ def unset_jobs(setter: Setter, jobids: Iterable[str]) -> list[Steered]:
 
 
 def find_failed(catalog: Catalog, pattern: str, tags: Set[str] = frozenset()) -> Iterator[str]:
-    """Yield the jobs that have failed for good, whose id matches `pattern`, and that have one of `tags`, if any.
+    """Yield the jobs that have failed for good, whose id matches `pattern`, and that have one of `tags`, if given.
 
     Raise `BadJobId` for an invalid pattern.
     """

@@ -1,17 +1,17 @@
-"""Moves the jobs of a prefix to another number of shards, while nobody works. Begun again, it goes on.
+"""Moves the jobs of a prefix to another number of shards, while no process runs. An interrupted move can be resumed.
 
-1. Everybody agrees that the jobs are on the move: ``4>16 ID`` in ``-agreed``. From then on nobody begins.
-2. In each old shard, all keys get other names in one step. A text stands in their places, so whoever had begun before
-   is refused. Now nothing changes any more, and it is seen whether nobody works, and nothing runs.
-3. All is copied, under other names again, to the new shards. Whoever begins this again begins it anew, under a name of
-   its own. Until now it can be taken back.
-4. ``4=>16 ID``: from then on it cannot. In each new shard, the keys get their own names in one step.
-5. Once replicas have that too, what is left in the old shards is deleted, but for the texts, and everybody agrees on
+1. ``4>16 ID`` in ``-agreed`` of all shards says that the jobs are on the move. From then on, no process starts.
+2. In each old shard, all keys are renamed in one step. Texts replace the fixed keys, so a process that has started
+   before is refused. Now nothing changes any more; the move checks that no process is there, and no job runs.
+3. All keys are copied to the new shards, under temporary names. A process that resumes the move copies again, under
+   names of its own. Until this step has ended, the move can be reverted.
+4. ``4=>16 ID``: from then on, it cannot be reverted. In each new shard, the keys get their own names in one step.
+5. When replicas have these, the renamed keys in the old shards are deleted, except the texts, and ``-agreed`` gets
    the new number.
 
-No old shard has a key of a new one: their names have the number. So who comes too late finds nothing but the texts.
-Each step in a shard is one script that compares what is agreed on there, so a process that was suspended meanwhile, and
-that another one has replaced, changes nothing.
+The names of keys contain the number of shards, so no old shard has a key of a new one. A process that comes too late
+finds only the texts. Each step in a shard is one script that compares ``-agreed`` there. So a process that was
+suspended, and replaced by another one, changes nothing.
 """
 
 import time
@@ -49,13 +49,13 @@ from redbike.store.store import Store
 from redbike.store.workers import Workers
 from redbike.text.printable import cut, name_number
 
-PATIENCE, PAUSE = 30.0, 0.2  # seconds for which it waits for one who was archiving, or replicas, and between two looks
+PATIENCE, PAUSE = 30.0, 0.2  # seconds: to wait for archiving or replicas, and between two checks
 MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What has become of the jobs: there were `before` shards, and there are `number` now."""
+    """The result of a move: there were `before` shards, and there are `number` now."""
 
     before: int
     number: int
@@ -63,7 +63,7 @@ class Moved:
     is_taken_back: bool = False
 
     def describe(self) -> str:
-        """Return it in words."""
+        """Return the result in words."""
         now = name_number(self.number, "shard")
         if self.is_taken_back:
             return f"the move is reverted: the jobs are in {now}, as before"
@@ -76,16 +76,16 @@ class Moved:
 
 
 def check_number(number: int) -> int:
-    """Return a number of shards. Raise `BadConfig` if there cannot be so many."""
+    """Return `number`, if it is a valid number of shards. Raise `BadConfig` otherwise."""
     if not 1 <= number <= MOST_SHARDS:
         raise BadConfig(f"bad --to {number}: 1 to {MOST_SHARDS} shards are allowed")
     return number
 
 
 class Mover:
-    """Moves the jobs of `prefix`, whose own keys `client` reaches. `report` hears how far it is.
+    """Moves the jobs of `prefix`, whose own keys `client` reaches. `report` is called with the progress.
 
-    The log names `who`, such as ``user@host``, if that is given.
+    The log names `who`, such as ``user@host``, if it is given.
     """
 
     def __init__(
@@ -97,9 +97,9 @@ class Mover:
         self._head = self._list(1)[0]
 
     def move(self, number: int) -> Moved:
-        """Move them to so many shards, or go on with that. With the old number, take back what is not decided.
+        """Move the jobs to `number` shards, or resume this move. With the old number, revert a move before step 4.
 
-        Raise `BadConfig` if they are on the move to another number, `RedbikeError` if they cannot be moved now.
+        Raise `BadConfig` if the jobs are on the move to another number, `RedbikeError` if they cannot be moved now.
         """
         try:
             return self._move(number)
@@ -115,7 +115,7 @@ class Mover:
         if known.to is None:
             if known.number == number:
                 return Moved(number, number, 0)
-            self._list(number)  # first of all: this prefix may be none for shards
+            self._list(number)  # first of all: this prefix may be invalid for shards
             old = self._list(known.number)
             _check_processes([shard.live for shard in old])
             _pass_on_news(old)
@@ -137,7 +137,7 @@ class Mover:
             now = Division.parse(self._head.read_agreed())
             if now and now.to is not None and now.token == known.token:
                 raise
-            # What we have copied is of no use to those who have replaced us.
+            # The process that has replaced us does not use our copy.
             self._delete_copy(known)
             raise Superseded("another process moves these jobs") from error
 
@@ -152,7 +152,7 @@ class Mover:
         return division
 
     def _take_over(self, known: Division) -> Division:
-        """Let what others have begun be ours: they cannot go on."""
+        """Take over the move that another process has begun; it cannot go on. Return our division."""
         mine = self._become(known.format(), replace(known, token=make_tag()))
         self._delete_copy(known)
         return mine
@@ -162,14 +162,14 @@ class Mover:
             delete(shard.aside(known.token), self._queues)
 
     def _agree(self, text: str, head: str) -> None:
-        """Agree in all shards, old and new ones, while the prefix itself has `head`."""
+        """Write `text` to ``-agreed`` of all shards, old and new ones, while the prefix itself has `head`."""
         known = Division.parse(head)
         assert known
         homes = {shard.home.agreed: shard for shard in chain(self._list(known.number), self._list(known.to or 1))}
         homes.pop(self._head.home.agreed, None)
         for shard in homes.values():
             was = shard.read_agreed()
-            # Whoever has replaced us may have agreed on something else there since: then we read again.
+            # A process that has replaced us may have written there since: then read again.
             while self._is_ours(head) and not shard.agree(was, text):
                 was = shard.read_agreed()
 
@@ -179,7 +179,7 @@ class Mover:
         return True
 
     def _close(self, known: Division) -> None:
-        """Refuse everybody, and see whether nobody works; if somebody does, take it back."""
+        """Refuse all processes, and check that none is there; if one is, revert the move."""
         assert known.to
         text, old = known.format(), self._list(known.number)
         add_left(self._client, self._prefix, known.number, known.to)
@@ -199,7 +199,7 @@ class Mover:
             raise
 
     def _copy(self, known: Division) -> Division:
-        """Copy all, and decide that it counts."""
+        """Copy all keys, and decide that the copy counts (step 4)."""
         assert known.to
         sources = [shard.aside(OLD) for shard in self._list(known.number)]
         targets = [shard.aside(known.token) for shard in self._list(known.to)]
@@ -218,7 +218,7 @@ class Mover:
         return self._become(known.format(), replace(known, is_decided=True))
 
     def _finish(self, known: Division) -> Moved:
-        """Put the new shards in the place of the old ones."""
+        """Replace the old shards by the new ones."""
         assert known.to
         text, old, new = known.format(), self._list(known.number), self._list(known.to)
         self._agree(text, text)
@@ -229,7 +229,7 @@ class Mover:
         forget_agreed(old)
         undecided = replace(known, is_decided=False).format()
         for shard in old:
-            # A replica that has taken over may not know that it is decided.
+            # A replica that became the master may not know that the move is decided.
             self._become(undecided, known)
             shard.drop_old(text)
         jobs = sum(int(shard.live.ask("hlen", shard.keys.schedules)) for shard in new)
@@ -239,7 +239,7 @@ class Mover:
         return Moved(known.number, known.to, jobs)
 
     def _take_back(self, known: Division) -> Moved:
-        """Put the old shards in their places again."""
+        """Revert the move: give the keys of the old shards their own names again."""
         mine = self._take_over(known)
         self._agree(mine.format(), mine.format())
         for shard in self._list(mine.number):
@@ -253,7 +253,7 @@ class Mover:
         self._become(known.format(), settled)
 
     def _check(self, places: Sequence[Namespace], number: int) -> None:
-        """Raise `RedbikeError` if somebody is there, or if something cannot be in so many shards."""
+        """Raise `RedbikeError` if a process is there, a job runs, or something cannot be in `number` shards."""
         _check_processes(places)
         for name in EMPTY:
             if found := [jobid for place in places for jobid, _ in place.scan(make_key(place, name))]:
@@ -275,20 +275,20 @@ def _check_processes(places: Sequence[Namespace]) -> None:
 
 
 def _pass_on_news(shards: Sequence[Shard]) -> None:
-    """Pass on what dispatchers have not had the time for: what parents have done, and what a shard has missed."""
+    """Deliver messages that dispatchers had no time for: ends of parents, and changes that a shard has missed."""
     stores = [Store(shard.client, shard.keys.prefix, lambda jobid: "") for shard in shards]
-    # No replica is waited for: messages do not move.
+    # This does not wait for replicas: messages are not moved.
     deliver_between_all(stores)
     catch_up(stores)
 
 
 def _list_some(names: Sequence[str]) -> str:
-    """Return names for a sentence, with its verb."""
+    """Return the first names and their verb, for a sentence."""
     return f"{join_words(cut(names, MOST_NAMED))} {'is' if len(names) == 1 else 'are'}"
 
 
 def _archive(place: Namespace) -> None:
-    """Archive all ended runs: the histories of jobs move with these."""
+    """Archive all ended runs, so that the histories of jobs contain them and move."""
     archiver, until = Archiver(place), time.monotonic() + PATIENCE
     while left := archiver.count_entries():
         for _ in archiver.archive():

@@ -1,4 +1,4 @@
-"""Who steers, why, and until when: what every pause is given."""
+"""The operator, the reason and the end of a pause; and the check of `after`."""
 
 import os
 import pwd
@@ -14,9 +14,9 @@ from redbike.text.printable import escape, quote
 
 
 def name_operator() -> str:
-    """Return user@host of this process, and who has become that user by sudo, as one line that is safe to show.
+    """Return user@host of this process, and the user who ran sudo, as one line that is safe to show.
 
-    The user is that of the process: LOGNAME and USER are not read, because anyone can set them.
+    The user comes from the process: LOGNAME and USER are not read, because anyone can set them.
     """
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
@@ -37,7 +37,7 @@ def check_reason(reason: str) -> str:
 
 
 def check_after(after: object, schedule: Schedule, name: str = "after") -> None:
-    """Raise `BadConfig` if an instant is given from which occurrences count, but it has no effect."""
+    """Raise `BadConfig` if `after` (the instant from which occurrences count) is given, but has no effect."""
     if after is not None and (schedule.is_immediate or schedule.never_runs or schedule.is_awaiting):
         raise BadConfig(f"bad {name} {quote(after)}: it has no effect on the schedule {schedule.text}")
 

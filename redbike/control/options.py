@@ -1,4 +1,4 @@
-"""Changing the options and the data of a job, whose schedule stays."""
+"""Changing the options and the data of a job, but not its schedule."""
 
 from collections.abc import Callable
 from typing import Unpack
@@ -19,10 +19,10 @@ from redbike.store.store import Store
 def change_options(
     store: Store, settings: Settings, jobid: str, warn: Callable[[str], object], **options: Unpack[JobOptions]
 ) -> None:
-    """Change options and data of a job, but neither its schedule nor where it is; `warn` hears who owns it.
+    """Change options and data of a job, but neither its schedule nor its place. `warn` gets the owner of its row.
 
-    To set a one-off again would run it again. Raise `NoSuchJob`, `BadJobId` for a job that Redbike sets itself, and
-    what is wrong with the options.
+    `Setter.set` would run a one-off again. Raise `NoSuchJob`, `BadJobId` for a job that Redbike sets itself, and
+    `BadConfig` for bad options.
     """
     changes = read_changes(options)
     [state] = store.questions.inspect([jobid])

@@ -1,4 +1,4 @@
-"""Pairs of a job and its schedule, as programs give many of them at once."""
+"""Pairs of a job id and its schedule, as programs pass them to `set_many` and `sync`."""
 
 from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
@@ -20,13 +20,13 @@ class Wanted(NamedTuple):
     jobid: str
     schedule: ScheduleLike | None
     changes: OptionChanges = NO_CHANGES
-    error: BadConfig | None = None  # why its options are refused
+    error: BadConfig | None = None  # why the options are refused
 
 
 def read_pair(pair: Any) -> Wanted:
-    """Return what a pair, or a pair with options, asks for. Raise `TypeError`."""
+    """Parse a pair, with or without options. Raise `TypeError` for anything else."""
     if type(pair) is tuple and len(pair) == 2:
-        return Wanted(*pair)  # as most are
+        return Wanted(*pair)  # most pairs are like this
     jobid, schedule, options = split_pair(pair)
     try:
         return Wanted(jobid, schedule, read_changes(options) if options else NO_CHANGES)
@@ -35,9 +35,9 @@ def read_pair(pair: Any) -> Wanted:
 
 
 def split_pair(pair: Any) -> tuple[Any, Any, Mapping[str, Any]]:
-    """Return the job id, the schedule and the options of a pair. Raise `TypeError` for anything that is none."""
+    """Return the job id, the schedule and the options of a pair. Raise `TypeError` for anything that is no pair."""
     try:
-        # A text of two characters could be unpacked, too, and a row that is a dict would give its keys.
+        # A text of two characters could be unpacked, too, and a dict would give its keys.
         values = () if isinstance(pair, str | bytes | Mapping | Set) else tuple(pair)
     except TypeError:
         values = ()

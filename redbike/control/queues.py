@@ -27,7 +27,7 @@ def is_unused(store: Store, queue: str) -> bool:
 
 
 class QueueController:
-    """Steers the queues of `store`. `worker` is an instance of a worker class, which may have short names for them."""
+    """Steers the queues of `store`. `worker` is an instance of a worker class; it may define short names of queues."""
 
     def __init__(self, store: Store, worker: Any, settings: Settings | None = None) -> None:
         self.store = store
@@ -35,12 +35,12 @@ class QueueController:
         self._settings = settings or Settings()
 
     def find_queue(self, queue: str) -> str:
-        """Return the full name of a queue: with stock workers ``A`` will do for ``work-A``. Raise `BadQueueName`."""
+        """Return the full name of a queue. With stock workers, ``A`` stands for ``work-A``. Raise `BadQueueName`."""
         check_queue_name(queue)
         return find_queue(self.worker, queue, self.store.queue_limits.list_queues())
 
     def find_held(self, queue: str) -> str:
-        """`find_queue` of one that is to be held. Raise `BadQueueName` for one in which no job can wait."""
+        """`find_queue` for a queue that is to be paused or limited. Raise `BadQueueName` if no job can wait in it."""
         name = self.find_queue(queue)
         if is_base(name) and name not in self.store.queue_limits.find_used([name]):
             own = name_host_queue(split_host(name)[0], "HOST")
@@ -53,47 +53,47 @@ class QueueController:
     ) -> bool:  # fmt: skip
         """Pause a queue: no job is taken from it. Return False if it was paused already: then nothing is changed.
 
-        With `every` and `lasting`, pause it for so long at each time of a schedule, see `pause`. Then return False if
-        that takes the place of another blackout.
+        At `until`, it is resumed. With `every` and `lasting`, set a blackout as `Redbike.pause` does for jobs. Then
+        return False if this replaces another blackout.
         """
         return self.pause(self.find_held(queue), until, reason, every=every, lasting=lasting)
 
     def resume_queue(self, queue: str, *, every: bool = False) -> bool:
-        """Resume a queue. Return False if it was not paused. With `every`, end its blackout, or return False."""
+        """Resume a queue. Return False if it was not paused; with `every`, end its blackout; False if it had none."""
         return self.resume(self.find_queue(queue), every)
 
     def pause_all(
         self, until: InstantLike | None = None, reason: str = "", *,
         every: ScheduleLike | None = None, lasting: DurationLike | None = None
     ) -> bool:  # fmt: skip
-        """Pause everything: no job is enqueued, and none is taken. Return False if all was paused already.
+        """Pause everything: no job is enqueued, and none is taken. Return False if everything was paused already.
 
-        With `every` and `lasting`, pause it for so long at each time of a schedule, as `pause_queue` does.
+        At `until`, everything is resumed. With `every` and `lasting`, set a blackout, as `pause_queue` does.
         """
         return self.pause("", until, reason, every=every, lasting=lasting)
 
     def resume_all(self, *, every: bool = False) -> bool:
-        """Resume everything, but not what was paused by itself. Return False if it was not paused.
+        """Resume everything, except jobs and queues that have pauses of their own. Return False if it was not paused.
 
-        With `every`, end the blackout of everything, or return False.
+        With `every`, end the blackout of everything, or return False if there is none.
         """
         return self.resume("", every)
 
     def set_blackout(self, name: str, blackout: Blackout) -> bool:
-        """Pause the queue of this full name, or everything, again and again; whether no other blackout had to go."""
+        """Set the blackout of the queue of this full name, or of everything (""). False if it replaces another one."""
         return set_blackout(self.store, [f"{OF_QUEUE}{name}"], blackout, self._settings) == ["set"]
 
     def end_blackout(self, name: str) -> bool:
-        """End the blackout of the queue of this full name, or of everything; whether there was one."""
+        """End the blackout of the queue of this full name, or of everything (""). Return whether there was one."""
         return end_blackout(self.store, [f"{OF_QUEUE}{name}"], self._settings) == ["ended"]
 
     def pause(
         self, name: str, until: InstantLike | None = None, reason: str = "", *,
         every: ScheduleLike | None = None, lasting: DurationLike | None = None
     ) -> bool:  # fmt: skip
-        """Pause the queue of this full name, or everything if that is empty, as `pause_queue` does. Raise `BadConfig`.
+        """Pause the queue of this full name, or everything (""), as `pause_queue` does. Raise `BadConfig`.
 
-        Return False if it was paused: then nothing changes. `until` is when it goes on by itself.
+        Return False if it was paused already: then nothing changes. At `until`, it is resumed.
         """
         check_together(until, every, lasting)
         if every is not None:
@@ -102,13 +102,13 @@ class QueueController:
         return self.store.queue_limits.pause(name, instant, self.store.who or name_operator(), check_reason(reason))
 
     def resume(self, name: str, every: bool = False) -> bool:
-        """Resume the queue of this full name, or everything if that is empty, as `resume_queue` does."""
+        """Resume the queue of this full name, or everything (""), as `resume_queue` does."""
         return self.end_blackout(name) if every else self.store.queue_limits.open(name, resume=True)
 
     def limit(self, queue: str, **limits: Unpack[Limits]) -> QueueLimits:
-        """Limit a queue, for all workers: ``at_once=5``, ``rate="100/m"``; None takes a limit back.
+        """Limit a queue, for all workers: ``at_once=5``, ``rate="100/m"``; None removes a limit.
 
-        Return what stands before the queue then, also if no limit is given. Raise `BadConfig`.
+        Return the pause and the limits of the queue after this. Raise `BadConfig`, `BadQueueName` and `TypeError`.
         """
         if unknown := limits.keys() - LIMITS:
             raise TypeError(f"no limit {sorted(unknown)[0]!r}: {' and '.join(LIMITS)} are limits")
@@ -119,5 +119,5 @@ class QueueController:
         return self.store.queue_limits.read(name)
 
     def queue_limits(self) -> list[QueueLimits]:
-        """Return what is paused and limited: everything first, with "" for the queue, then queues by their names."""
+        """Return all pauses and limits: first those of everything, with "" as the queue, then of queues by name."""
         return self.store.queue_limits.list_all()

@@ -1,4 +1,4 @@
-"""What is worth a remark when a job is set or unset."""
+"""Remarks for users when a job is set or unset."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,9 +20,9 @@ log = logging.getLogger("redbike")
 
 
 def log_waiting(store: Store, group: str, unset: Mapping[str, Sequence[str]], seen: SeenIds) -> None:
-    """Say which jobs wait for rows of a group that were unset, with their followers.
+    """Warn of jobs that wait for jobs of a group that were unset. `unset` maps these to their followers.
 
-    Pass over those that are unset, too, as their rows were not seen.
+    Followers that are unset as well, because their rows were not seen, are left out.
     """
     followers = list(dict.fromkeys(chain.from_iterable(unset.values())))
     rows, kept = zip(followers, store.rows.read(followers) if followers else (), strict=True), seen.find(followers)
@@ -37,28 +37,28 @@ def log_waiting(store: Store, group: str, unset: Mapping[str, Sequence[str]], se
 
 
 def describe_owner(jobid: str, group: str, more: int = 0) -> str:
-    """Return that a job which is changed by hand, and so many more, are rows of a file, or of a program."""
+    """Return the remark that a job which is changed by hand, and `more` others, are rows of a file or a program."""
     if more:
         return f"{jobid} and {more:,} more are rows of {group}: the next load of the group sets them again"
     return f"{jobid} is a row of {group}: the next load of the group sets it again, so change the row, too"
 
 
 def is_spent(job: JobToSet, state: JobState) -> bool:
-    """Tell whether a job that was just set has no run to come: neither is it due again, nor does anything wait."""
-    # A worker may have ended the only run already: then it is stopped, but was due.
+    """Tell whether a job that was just set has no run to come: it has no due time, and no occurrence of it waits."""
+    # If a worker has ended the only run already, the job is stopped, but `job.due` is given.
     return job.due is None and state.has_event(Event.STP)
 
 
 def log_if_spent(store: Store, requests: Mapping[str, Request], jobs: Iterable[JobToSet]) -> None:
-    """Say which jobs that were just set never run: their time is past, or their rule has run out.
+    """Warn of jobs that were just set and never run: their time is past, or their rule has run out.
 
-    That may be by ``after``, or by itself.
+    The argument ``after`` may be the cause.
     """
     never_due = {job.jobid: job for job in jobs if job.due is None and not job.error}
     found = {jobid: job for jobid, job in never_due.items() if not requests[jobid].schedule.never_runs}
     try:
         states = store.questions.inspect(list(found)) if found else []
-    except ServerError:  # they are set all the same, and to set them again may run them again
+    except ServerError:  # the jobs are set all the same, and if the caller sets them again, they may run again
         return
     for state in states:
         if is_spent(found[state.jobid], state):
@@ -68,7 +68,7 @@ def log_if_spent(store: Store, requests: Mapping[str, Request], jobs: Iterable[J
 def log_if_due(
     job: JobToSet, before: JobState, state: JobState, is_by_timefile: bool, warn: Callable[[str], object]
 ) -> None:
-    """Say that a job which was just set is due at once, and why."""
+    """Log that a job which was just set is due at once, and why."""
     if job.once:
         _log_if_past(job, before, state.now, warn)
     elif is_by_timefile:
@@ -76,7 +76,7 @@ def log_if_due(
 
 
 def _log_if_past(job: JobToSet, before: JobState, now: float, warn: Callable[[str], object]) -> None:
-    """Say that a one-off is due at once, because its time is past; it may have run already. Warn if it has expired."""
+    """Log that a one-off is due at once, as its time is past. Warn if it has expired. It may have run already."""
     if not isinstance(job.due, float) or job.due > now:
         return
     when = datetime.fromtimestamp(job.due, UTC).isoformat()
@@ -91,13 +91,13 @@ def _log_if_past(job: JobToSet, before: JobState, now: float, warn: Callable[[st
 
 
 def _log_if_due_at_once(job: JobToSet, before: JobState, state: JobState) -> None:
-    """Say that a recurring job is due at once, because it came due after the time in the timefile.
+    """Log that a recurring job is due at once, because it came due after the time in the timefile.
 
     A worker may have taken it already, and may have ended its run.
     """
     if not isinstance(job.due, float) or job.due > state.now:
         return
-    # What waits in a queue keeps its place though others are spread now; what has failed for good had none.
+    # With new jitter, only a job that waits in a queue keeps its place. One that has failed for good had no place.
     had_place = before.waiting or (not job.new_jitter and (before.timeline is not None or before.held is not None))
     has_place = had_place and is_same_text(job.schedule, before.schedule or "", job.anchor_span)
     is_held = state.pause or (state.timeline is not None and state.timeline <= state.now)

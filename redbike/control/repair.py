@@ -1,10 +1,10 @@
-"""``redbike fsck --repair``: bring every job back into circulation that `fsck` finds wrong, once.
+"""``redbike fsck --repair``: repair each job in which `fsck` finds a problem, so that it runs again.
 
-Something was lost or altered behind Redbike's back: the end of an append-only file, a key, an entry.
+The cause is data that was lost or changed outside of Redbike: the end of an append-only file, a key, an entry.
 
-`redbike.control.repair_places` computes how a job should be from how it was found, both as a `JobState`.
-``lua/repair.lua`` commits that in one step, if the job is still as it was found; dispatchers and workers go on
-meanwhile. A job that is well is never touched.
+`redbike.control.repair_places` computes the correct `JobState` of a job from the `JobState` that was found.
+``lua/repair.lua`` commits the correct one in one step, if the job has not changed since; dispatchers and workers run
+meanwhile. A job without a problem is never touched.
 
 Tags come after all jobs: ``lua/repair_tag.lua`` gives each the list, the lease and the key that its runs in flight
 need, and removes those of a tag without runs.
@@ -32,11 +32,11 @@ from redbike.store.inspection.listing import EXPIRES, FORGOTTEN, MEMBERS, Listin
 from redbike.store.store import Store
 from redbike.store.upkeep import Rewind
 
-TRIES = 5  # for a job that changes all the time; one that is well is not tried at all
+TRIES = 5  # attempts for a job that changes all the time
 
 
 class Repair:
-    """Repairs the jobs of `store`; for `since` see `Correction`."""
+    """Repairs the jobs of `store`. See `Correction` for `since`."""
 
     def __init__(self, store: Store, since: float, settings: Settings) -> None:
         self.store = store
@@ -44,7 +44,7 @@ class Repair:
         self.correction = Correction(store, since, settings)
 
     def run(self) -> Iterator[tuple[str, bool]]:
-        """Yield for each job and key that is wrong a line on what was done, and whether it is well now."""
+        """Yield (line, whether all is well now) for each job and key with a problem. The line says what was done."""
         with self.store.log.note_when_done("repair", "", "repaired", "not repaired") as tally:
             for line, is_well in self._run():
                 tally.add("repaired" if is_well else "not repaired", is_well)
@@ -92,7 +92,7 @@ class Repair:
         yield from self._discard(listing.damaged)
 
     def _repair_jobs(self, found: list[JobState], listing: Listing) -> Iterator[tuple[str, bool]]:
-        """Repair a page of jobs in one pipeline; try again those that moved meanwhile."""
+        """Repair a page of jobs in one pipeline; try again with jobs that changed meanwhile."""
         states = found
         for _ in range(TRIES):
             pairs = [(state, self.correction.apply(state)) for state in states]
@@ -107,7 +107,7 @@ class Repair:
         yield from (line for state in states for line in _report_job(state, state))
 
     def _repair_rewinds(self, rewinds: Sequence[Rewind]) -> Iterator[tuple[str, bool]]:
-        """Acknowledge that the clock was ahead, as the jobs are repaired; what is lost needs a person."""
+        """Acknowledge clocks that were ahead, as their jobs are repaired. If data was lost, a person must decide."""
         self.store.rewinds.acknowledge([rewind for rewind in rewinds if rewind.is_of_clock])
         for rewind in rewinds:
             done = "repaired: its jobs are" if rewind.is_of_clock else f"not repaired: {describe_remedy(rewind)}"
@@ -138,13 +138,13 @@ class Repair:
 
 
 def _report_job(found: JobState, now: JobState) -> Iterator[tuple[str, bool]]:
-    """Yield the line for a job; none for a job that is well and only moved while it was listed."""
+    """Yield the line for a job; none for a job without a problem that only moved while it was listed."""
     if any(check_job(found)):
         yield _format_line(repr(found.jobid), check_job(found), describe_changes(found, now), check_job(now))
 
 
 def _format_line(subject: str, problems: Iterable[str], done: Iterable[str], left: Iterable[str]) -> tuple[str, bool]:
-    """Return a line on what was wrong, what was done and what is left; and whether nothing is left."""
+    """Return a line with the problems, the repairs and the problems that are left; and whether none is left."""
     done, left = list(done), list(left)
     said = ["; ".join(problems)]
     said += [f"repaired: {', '.join(done)}"] if done else []

@@ -1,14 +1,14 @@
-"""Compute how a job should be, from what is left of it: the strongest sign first.
+"""Compute the correct state of a job, from the records that are left of it. The first rule that applies wins.
 
 1. A run in flight goes on, and the job is nowhere else. If only the expiring key of its tag is left, its record is made
    again, since the worker may be alive.
-2. A job that is recorded as queued, or that is in a list and is owed a run, is in that queue, once.
+2. A job that is recorded as queued, or that is in a list and is owed a run, is in this queue, once.
 3. A job on the timeline, or held because it is paused, stays there, at its time. A paused job is never on the timeline:
-   it is held instead. One that a clock which was ahead has put too late goes where its schedule says.
+   it is held instead. If a clock that was ahead has made a job too late, its schedule decides when it is due.
 4. A job may be nowhere although its schedule goes on. If it was in a queue or in flight, it gets its run at once, since
-   the promise is *at least once*. If it was on the timeline, it is due by its schedule, from when it got there. Without
-   a status it is due as if it were set now. A job that was stopped stays stopped, also where 0.13.1 left its place.
-5. What is left of a job without a schedule is removed, except the run in flight.
+   the promise is *at least once*. If it was on the timeline, its schedule counts from when it was put there. Without
+   a status, it is due as if it were set now. A stopped job stays stopped, even if 0.13.1 left it on the timeline.
+5. The records of a job without a schedule are removed, except the run in flight.
 """
 
 import re
@@ -46,12 +46,12 @@ class Correction:
         self._settings = settings
 
     def apply(self, state: JobState) -> JobState:
-        """Return `state` as it should be: unchanged if it is well, or if only the user can repair it."""
+        """Return the correct state: `state` itself if nothing is wrong, or if only the user can repair it."""
         queued = state.queued if get_home(state.waiting) else ""
         parents = self._find_parents(state)
         is_place = state.timeline is not None and 0 <= state.timeline < END_OF_TIME
         due = state.timeline if is_place or (parents and state.timeline == AWAITED) else None
-        # As if a paused job waited on the timeline, until it has its place.
+        # A paused job is treated as if it waited on the timeline, until it has its place.
         due = state.pause.due if due is None and state.pause else due
         whole = replace(state, queued=queued, timeline=due, paused=state.paused if state.pause else "", unreadable=())
         placed = self._place(replace(whole, running=self._correct_run(whole)))
@@ -87,12 +87,12 @@ class Correction:
         return found
 
     def _correct_run(self, state: JobState) -> str:
-        """Return the record of the run in flight; make it again from its key if only that is left."""
+        """Return the record of the run in flight. If only its key is left, make the record from the key."""
         if get_home(state.run):
             return state.running
         event, moment = read_event(state)
         queue = get_own_queue(self._store, state.jobid)
-        # Without a status only the key shows that it may run. A place on the timeline or in a list outweighs that.
+        # Without a status, only the key shows that it may run. A place on the timeline or in a list is a stronger sign.
         in_flight = event == Event.WRK or (
             not event and state.timeline is None and not any(map(state.count_entries, state.entries))
         )
@@ -106,7 +106,7 @@ class Correction:
         return RunRecord(state.tag, *times, retry_state.failures, retry_state.losses, left, queue).format()
 
     def _find_list(self, state: JobState) -> str | None:
-        """Return the queue whose list has a job without a record, if the job is owed that run; else None."""
+        """Return the queue whose list has a job without a queued record, if the job is owed a run; else None."""
         standing = [name for name in state.entries if state.count_entries(name) > 0]
         event, _ = read_event(state)
         waits = state.timeline is not None and (event == Event.TML or state.held is not None)
@@ -138,12 +138,12 @@ class Correction:
     def _put_in_queue(self, state: JobState, home: str, due: float) -> JobState:
         queued = state.queued or Waiting(due, home).format()
         if not state.queued and (expires := override(self._settings, state.options).expires):
-            # A dispatcher looks whether it really expires.
+            # A dispatcher decides whether it really expires.
             state = replace(state, expires_at=due + expires)
         return replace(_correct_lists(state, home), queued=queued, timeline=None, status=_set_event(state, Event.ENQ))
 
     def _find_due(self, schedule: Schedule, state: JobState, event: str, moment: float) -> tuple[float | None, int]:
-        """Return when a job that is nowhere is due (None: never again), and how many occurrences that misses."""
+        """Return when a job that is nowhere is due (None: never again), and how many occurrences it misses by this."""
         now = state.now
         if schedule.never_runs:
             return None, 0
@@ -161,14 +161,14 @@ class Correction:
 
 
 def _correct_follower(state: JobState, parents: dict[str, Any] | None) -> JobState:
-    """Record what a job follows as its schedule has it. Which of them have ended is forgotten then."""
+    """Record the parents of a job as its schedule names them. If they change, forget which of them have ended."""
     if follows_as_set(state, parents):
         return state
     return replace(state, follows=None if parents is None else dict(parents), is_listed=True)
 
 
 def _correct_member(state: JobState) -> JobState:
-    """Let a job and its group know each other, or the group not wait for it. What waits in vain is due."""
+    """Record a job as a member of its group, or let the group not wait for it. A job that waits in vain is due."""
     if waits_in_vain(state):
         state = replace(state, timeline=state.now)
     goes_on = state.schedule is not None and (list_places(state) or state.timeline is not None)
@@ -182,7 +182,7 @@ def read_event(state: JobState) -> tuple[str, float]:
 
 
 def _correct_tries(state: JobState) -> str:
-    """Return its retry state, from which its schedule goes on from now at the latest.
+    """Return the retry state of a job; its schedule is to go on from now at the latest.
 
     The due time stays: it is a part of the key that all tries of an occurrence share.
     """
@@ -198,7 +198,7 @@ def _set_event(state: JobState, event: str) -> str:
 
 
 def _clear_unscheduled(state: JobState) -> JobState:
-    """Keep only the run in flight, and the status BAD of a schedule that was refused, with whose row it is."""
+    """Keep only the run in flight, and the status BAD of a refused schedule, with the group of its row."""
     is_bad = state.has_event(Event.BAD)
     status, membership = (state.status, state.membership) if is_bad else (None, "")
     bare = replace(_take_from_queues(state), timeline=None, status=status, retry_state="", skipped={}, failure=None)
@@ -209,7 +209,7 @@ def _clear_unscheduled(state: JobState) -> JobState:
 
 
 def _correct_pause(state: JobState) -> JobState:
-    """Hold a paused job that waits on the timeline; let its timer agree with the pause."""
+    """Hold a paused job that waits on the timeline; set its timer to the end of the pause."""
     pause = state.pause
     if pause is None:
         return replace(state, timer=None)
@@ -219,7 +219,7 @@ def _correct_pause(state: JobState) -> JobState:
 
 
 def _put_in_flight(state: JobState) -> JobState:
-    """Keep the run in flight. A different run that waited as well is owed when this one ends."""
+    """Keep the run in flight. If a different run waited as well, it is owed when the run in flight ends."""
     run, waiting = state.run, state.waiting
     assert run is not None
     if waiting and waiting.due != run.due and run.next == Left.NOTHING:
@@ -235,13 +235,13 @@ def _take_from_queues(state: JobState) -> JobState:
 
 
 def _correct_lists(state: JobState, home: str) -> JobState:
-    """Put it once into the list of `home`, and keep other entries only where they have a tombstone."""
+    """Put a job once into the list of `home`; keep entries in other lists only where they have a tombstone."""
     left = frozenset(name for name in state.tombstones if name != home and state.entries[name])
     return replace(state, entries={name: int(name == home or name in left) for name in state.entries}, tombstones=left)
 
 
 def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
-    """Yield in words what turns `found` into `wanted`."""
+    """Yield in words each change that turns `found` into `wanted`."""
     if wanted.running != found.running:
         yield "its running record written again" if wanted.running else "its running record removed"
     for name, count in found.entries.items():

@@ -1,7 +1,7 @@
 """Setting jobs: the text of a schedule becomes a job with its first due time, which the store commits.
 
-Occurrences count from `after`, if the user says so, else from the instant in the timefile, else from now. What came due
-since then, and was missed, is for the setting ``catchup``.
+Occurrences count from `after`, if it is given, else from the instant in the timefile, else from now. The setting
+``catchup`` decides on occurrences that were missed since then.
 """
 
 import logging
@@ -45,7 +45,7 @@ CLOCK = 1.0  # seconds for which a reading of Redis' clock is reused
 
 
 class Setter:
-    """Sets and unsets jobs in `store`, as methods of `Redbike` do. `warn` hears remarks; these name jobs that fit."""
+    """Sets and unsets jobs in `store`, for `Redbike`. `warn` gets remarks, which name only jobs that `fits` accepts."""
 
     def __init__(
         self, store: Store, settings: Settings, warn: Callable[[str], object] = log.warning,
@@ -60,14 +60,14 @@ class Setter:
         self, jobid: str, schedule: ScheduleLike | None, after: InstantLike | None = None, tz: ZoneLike | None = None,
         **options: Unpack[JobOptions]
     ) -> bool:  # fmt: skip
-        """Enter `jobid` with `schedule`; None unsets it. False, and a line of log, for a bad schedule.
+        """Set the schedule of `jobid`; None unsets the job. Return False, and log an error, for a bad schedule.
 
-        A line of log also says that nothing is left to run.
+        A line of log also says if no run is to come.
 
-        `schedule` is a text, an aware datetime, a timedelta, a rule of dateutil or a croniter. `after` is from when
-        occurrences count: epoch seconds, or a datetime. `tz` is the zone of floating times, also of a naive
-        datetime or rule. Of `options` and data, the job keeps those that are not given; None takes one back. Raises
-        `BadJobId`, `BadConfig` for a bad zone, option or data, and `TypeError` for anything that is no schedule.
+        `schedule` is a text, an aware datetime, a timedelta, a rule of dateutil or a croniter. Occurrences count from
+        `after`: epoch seconds, or a datetime. `tz` is the zone of floating times, also of a naive datetime or rule.
+        The job keeps its `options` and data that are not given; None resets one to its default. Raises `BadJobId`,
+        `BadConfig` for a bad zone, option or data, and `TypeError` for anything that is no schedule.
         """
         try:
             zone = read_zone(tz)
@@ -81,31 +81,31 @@ class Setter:
         self, jobid: str, schedule: ScheduleLike | None, after: InstantLike | None = None, tz: ZoneLike | None = None,
         **options: Unpack[JobOptions]
     ) -> bool:  # fmt: skip
-        """`set`, but a bad schedule raises `BadSchedule`; whether the job had a run to come."""
+        """`set`, but raise `BadSchedule` for a bad schedule. Return whether the job had a run to come after this."""
         zone = read_zone(tz)
         since, changes = read_since(after, zone), read_changes(options)
-        # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
+        # Read also before it is set: if reading fails, as with a key of another type, nothing is changed.
         before = self.store.questions.inspect([check_known_jobid(jobid)])[0]
         if group := Membership.parse(before.membership).group:
             self._warn(describe_owner(jobid, group))
         job = self._set(jobid, schedule, since, zone, changes)
         try:
             state = self.store.questions.inspect([jobid])[0]
-        except ServerError:  # it is set all the same, and to set it again may run it again
+        except ServerError:  # the job is set all the same, and if the caller sets it again, it may run again
             return job is not None and job.due is not None
         if job:
             log_if_due(job, before, state, since is None and bool(self.settings.timefile), self._warn)
         return job is not None and not is_spent(job, state)
 
     def enter_from_shell(self, jobid: str, schedule: str, data: Any) -> None:
-        """Enter a one-off of a shell, see `redbike.store.shell`; only commands of a shell do so."""
+        """Set a one-off of a shell, see `redbike.store.shell`. Only commands of a shell call this."""
         self._set(jobid, schedule, None, None, read_changes({"data": data}), check_jobid)
 
     def _set(
         self, jobid: str, schedule: ScheduleLike | None, after: float | None, tz: str | None, changes: OptionChanges,
         check: Callable[[str], str] = check_own_jobid, logs_if_spent: bool = False
     ) -> JobToSet | None:  # fmt: skip
-        """Set one job, and return it; for None as its schedule unset it. Raise `BadSchedule`."""
+        """Set one job, and return it. If `schedule` is None, unset the job, and return None. Raise `BadSchedule`."""
         if schedule is None:
             self.unset(jobid)
             return None
@@ -126,14 +126,14 @@ class Setter:
         return job
 
     def unset(self, jobid: str) -> bool:
-        """Take `jobid` out of the rotation; a run in flight completes. False if there is none. Raises `BadJobId`."""
+        """Remove a job; its run in flight completes. Return False if there is no such job. Raises `BadJobId`."""
         check_unset(self.store, jobid)
         try:
             followers = self.store.jobs.unset(jobid)
         except NoSuchJob:
             return False
         finally:
-            if is_base(jobid):  # also if somebody was cut off before
+            if is_base(jobid):  # also if an earlier call was interrupted
                 self._every_host.spread([jobid])
         if followers:
             self._warn(describe_waiting(jobid, followers, self._fits))
@@ -148,7 +148,7 @@ class Setter:
         return self._set_many(map(read_pair, pairs), read_since(after, zone), zone)
 
     def set_anew(self, pairs: Iterable[Pair]) -> Iterator[tuple[str, bool | ValueError]]:
-        """`set_many`, but each job is to run again, even if it has failed for good."""
+        """`set_many`, but each job runs again, even if it has failed for good."""
         return self._set_many(map(read_pair, pairs), None, None, wants_run=True)
 
     def follow_group(self, jobid: str, schedule: str, changes: OptionChanges) -> None:
@@ -164,7 +164,7 @@ class Setter:
             yield from self._set_chunk(chunk, after, tz, wants_run)
 
     def compute_repair_start(self) -> float:
-        """Return from when occurrences count for a job of which no more is known than its schedule."""
+        """Return the instant from which occurrences count for a job of which only the schedule is known."""
         now, dispatched = self.store.timeline.read_dispatched()
         since = now if dispatched is None or is_ahead(dispatched, now) else dispatched
         return self.start.compute(None, since)
@@ -176,7 +176,7 @@ class Setter:
         now = self.read_clock()
         since, given = self.start.compute(after, now), after is not None
         results: list[tuple[str, bool | ValueError]] = []
-        jobs, places = dict[str, Request](), dict[str, int]()  # places among the results: a job may come twice
+        jobs, places = dict[str, Request](), dict[str, int]()  # index in `results`: a job may come twice
 
         def set_them() -> None:
             asked_for = dict(jobs)
@@ -210,9 +210,9 @@ class Setter:
         return results
 
     def set_requests(self, requests: dict[str, Request], from_now: bool, step: int = STEP) -> dict[str, JobToSet]:
-        """Set those jobs, `step` in each script, forget the requests, and return the jobs.
+        """Set the jobs of `requests`, `step` in each script; clear `requests`, and return the jobs.
 
-        If their occurrences count `from_now`, none is before they are set.
+        If occurrences count `from_now`, none is due before its job is set.
         """
         jobs = {jobid: request.make_job(self.settings) for jobid, request in requests.items()}
         with self.set_meanwhile(requests, jobs, from_now, step):
@@ -229,9 +229,9 @@ class Setter:
         step: int = STEP,
         also: Iterable[Call] = (),
     ) -> Iterator[list[Reply]]:
-        """Set `jobs`, made of `requests`, and then run the scripts of `also`, while the caller's block goes on.
+        """Set `jobs`, made from `requests`, and then run the scripts `also`, while the caller's ``with`` block runs.
 
-        The jobs are set when it is over, and the list has the replies to the scripts then.
+        When the block has ended, the jobs are set, and the list has the replies to the scripts.
         """
         self._neighbours.check({job.queue for job in jobs.values()})
         bases = self._every_host.begin({name: job.schedule for name, job in jobs.items() if is_base(name)})
@@ -248,8 +248,8 @@ class Setter:
     def _decide_again(
         self, requests: dict[str, Request], jobs: dict[str, JobToSet], refused: list[Refused], from_now: bool, step: int
     ) -> None:
-        """Set the jobs that were left as they are, with what was found."""
-        ahead = 0.0  # seconds, ever more, as a schedule may be faster than the way to the server
+        """Set again the jobs that the server refused, with the stored values that it found."""
+        ahead = 0.0  # seconds, doubled each time: a schedule may be faster than a round trip to the server
         while refused:
             for job, why, detail in refused:
                 request = requests[job.jobid]
@@ -273,7 +273,7 @@ class Setter:
             refused = self.store.jobs.set(again, from_now, step)
 
     def read_clock(self) -> float:
-        """Return Redis' clock, which is asked for at most once a second."""
+        """Return Redis' clock, in epoch seconds; it is read from the server at most once a second."""
         if (now := self.store.stopped_at) is not None:
             return now
         asked = time.monotonic()
@@ -283,7 +283,7 @@ class Setter:
 
 
 def read_since(after: InstantLike | None, zone: str | None) -> float | None:
-    """Return from when occurrences count, in epoch seconds; None for None. A naive datetime is in `zone`.
+    """Return the instant from which occurrences count, in epoch seconds; None for None. A naive datetime is in `zone`.
 
     Raise what `read_instant` raises, and `BadConfig` for a bad zone.
     """

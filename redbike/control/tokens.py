@@ -1,4 +1,4 @@
-"""An administrator gives tokens to those who ask the API and the page."""
+"""Make tokens, with which users log in to the API and the page."""
 
 from collections.abc import Iterable
 
@@ -14,10 +14,10 @@ from redbike.text.printable import quote
 def make_token(
     store: Store, name: str, role: str, jobs: Iterable[str] = (), expires: float | None = None
 ) -> tuple[Token, str]:
-    """Return a token that is not kept yet, and its secret, which nobody can ask for again.
+    """Return a token that is not stored yet, and its secret, which cannot be read again later.
 
-    `jobs` are patterns of the jobs that it is for; none for all. `expires` is epoch seconds. Raise `BadConfig` for a
-    bad argument, and `BadJobId` for a bad pattern.
+    `jobs` are patterns of the jobs that the token gives access to; none means all jobs. `expires` is epoch seconds.
+    Raise `BadConfig` for a bad argument, and `BadJobId` for a bad pattern.
     """
     now, patterns = store.timeline.read_clock(), tuple(dict.fromkeys(map(check_pattern, jobs)))
     if len(patterns) > MOST_PATTERNS:

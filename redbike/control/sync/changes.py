@@ -1,4 +1,4 @@
-"""What a source says of jobs, and what becomes of them: each row is compared with what is stored of its job."""
+"""Compare each row of a source with the stored job, and describe the change."""
 
 import os
 from collections import Counter
@@ -25,15 +25,15 @@ from redbike.store.schedules import read_schedule
 from redbike.text.printable import escape
 
 HANDFUL = 5  # jobs that may be pruned whatever their share of the group is: so few are easy to check
-SHARE = 10  # of more jobs, one in so many of the group may be pruned
+SHARE = 10  # if more jobs are pruned, they may be one tenth of the group
 
 
 class TooManyPruned(BadConfig):
-    """More jobs of a group have no row than are unset without `Wish.prune_all`: none of them was unset."""
+    """Too many jobs of a group have no row to unset them without `Wish.prune_all`: none of them was unset."""
 
 
 class Row(NamedTuple):
-    """What a file or a program says of a job."""
+    """One row of a file, or one pair of a program: a job as it is wanted."""
 
     line: int  # in the file, or the number of the pair from 1
     jobid: str  # "" if it cannot be read
@@ -42,39 +42,39 @@ class Row(NamedTuple):
     pause: WantedPause | None = None
     blackout: WantedBlackout | None = None
     error: ValueError | None = None  # why it is refused
-    complete: frozenset[str] = frozenset()  # columns whose schedules are as they are stored: in no zone of this host
+    complete: frozenset[str] = frozenset()  # columns with schedules in their stored form, without the zone of this host
 
 
 class Change(NamedTuple):
-    """What became of one job, or would become of it."""
+    """The change of one job that a sync has made, or would make."""
 
     difference: Difference
     jobid: str  #: "" for a row whose id cannot be read
     detail: str = ""  #: the schedule of a job that was added or removed, or what was changed
     line: int = 0  #: of its row in the file, or the number of its pair, from 1; 0 for a job that was removed
     error: ValueError | None = None  #: why its row was refused
-    taken_from: str = ""  #: the group of which it was a row before, if that is another one
-    row_of: str = ""  #: the group of which it stays a row, if it was changed by rows of no group
+    taken_from: str = ""  #: the group that it belonged to before, if this is another one
+    row_of: str = ""  #: the group that it still belongs to, if rows without a group have changed it
 
     @property
     def is_note(self) -> bool:
-        """Whether this is about no row: it says why none was removed."""
+        """Whether this belongs to no row, but says why no job was removed."""
         return self.difference == Difference.BAD and not self.line
 
 
 @dataclass(slots=True)
 class Changes:
-    """What became of the jobs that a program wants, or would become of them."""
+    """All changes that a sync of a program has made, or would make: job ids by kind of change."""
 
     added: list[str] = field(default_factory=list)
-    changed: dict[str, str] = field(default_factory=dict)  #: job id → what, such as ``NOW -> EVERY:1h@0``
+    changed: dict[str, str] = field(default_factory=dict)  #: job id → its changes, such as ``NOW -> EVERY:1h@0``
     unchanged: int = 0
     removed: list[str] = field(default_factory=list)
     bad: dict[str, ValueError] = field(default_factory=dict)  #: job id → why it was refused
-    taken: dict[str, str] = field(default_factory=dict)  #: job id → the group whose job it was before
+    taken: dict[str, str] = field(default_factory=dict)  #: job id → the group that it belonged to before
 
     def add(self, change: Change) -> None:
-        """Count a change in."""
+        """Add a change."""
         if change.taken_from:
             self.taken[change.jobid] = change.taken_from
         match change.difference:
@@ -96,16 +96,16 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How the stored jobs are to be made those of a source."""
+    """How to sync the stored jobs with a source."""
 
-    group: str | None  # of which they are rows; None leaves that as it is
+    group: str | None  # that the jobs belong to; None leaves their groups as they are
     prune: bool = False
     dry_run: bool = False  # nothing is changed
-    after: float | None = None  # from when occurrences count
+    after: float | None = None  # the instant from which occurrences count, in epoch seconds
     tz: str | None = None
-    prune_all: bool = False  # however many jobs that unsets
-    take: bool = False  # also jobs of other groups
-    mark_bad: bool = False  # a row that is refused for its schedule leaves the status BAD, if there is no such job
+    prune_all: bool = False  # prune, however many jobs this unsets
+    take: bool = False  # take over jobs of other groups
+    mark_bad: bool = False  # a row with a bad schedule leaves the status BAD, if its job does not exist
 
     @property
     def prunes(self) -> bool:
@@ -120,44 +120,44 @@ class Wish:
 
 
 def is_too_many(gone: int, total: int) -> bool:
-    """Tell whether `gone` of the `total` jobs of a group are too many to unset them unasked."""
+    """Tell whether `gone` of the `total` jobs of a group are too many to unset them without `prune_all`."""
     return 0 < gone == total or (gone > HANDFUL and gone * SHARE > total)
 
 
 def describe_counts(counts: Counter[str]) -> str:
-    """Return how many jobs are what, in words."""
+    """Return the number of jobs of each kind of change, in words."""
     return ", ".join(f"{counts[word]} {word}" for word in Difference if counts[word]) or "no jobs"
 
 
 def name_group(source: Source) -> str | None:
-    """Return the group of the rows of a file: its full path; None for what is no regular file, such as a pipe."""
+    """Return the group of the rows of a file: its full path. None if it is no regular file, such as a pipe."""
     if not isinstance(source, str | Path) or not os.path.isfile(source):
         return None
     return escape(os.fsencode(os.path.abspath(source)))
 
 
 def check_owner(stored: StoredRow, wish: Wish) -> None:
-    """Raise `BadConfig` for a job that is a row of another group, unless that may be taken over."""
+    """Raise `BadConfig` for a job that belongs to another group, unless `wish` takes such jobs over."""
     owner = Membership.parse(stored.membership).group
     if stored.schedule is not None and owner and wish.group not in (None, owner) and not wish.take:
         raise BadConfig(f"it is a row of the group {owner!r}, not of {wish.group!r}: --take (take=True) takes it over")
 
 
 class Comparison(NamedTuple):
-    """What becomes of a job, and what that takes."""
+    """The change of a job, and what is to be stored for it."""
 
     change: Change
     schedule: Schedule  # to set
-    is_kept: bool  # the job has that already, and stays where it is
-    is_set: bool  # whether anything of the job is to be set, besides whose row it is
-    pause: Pause | None = None  # that it is to have
-    blackout: Blackout | None = None  # the same, if it has another one
+    is_kept: bool  # the job has this schedule already, and keeps its place
+    is_set: bool  # whether anything but the group of the job is to be set
+    pause: Pause | None = None  # to set
+    blackout: Blackout | None = None  # to set, if the job has no such blackout yet
 
 
 def compare(
     row: Row, schedule: Schedule, stored: StoredRow, wish: Wish, now: float, blackout: Blackout | None = None
 ) -> Comparison:
-    """Return what becomes of a job that is `stored`, if its row says `schedule`, and has this `blackout`."""
+    """Compare a `stored` job with its row, which has this `schedule` and this `blackout`."""
     pause = _make_pause(row, now) if not stored.paused else None
     if blackout and blackout.is_like(Blackout.parse(stored.blackout)):
         blackout = None
@@ -192,7 +192,7 @@ def compare(
 
 
 def _make_pause(row: Row, now: float) -> Pause | None:
-    """Return the pause that a row asks for; None if it asks for none, or if that is over."""
+    """Return the pause of a row; None if the row has none, or if the pause is over."""
     wanted = row.pause
     if wanted is None or (wanted.until is not None and wanted.until <= now):
         return None
@@ -202,9 +202,9 @@ def _make_pause(row: Row, now: float) -> Pause | None:
 
 
 def _has_had_its_run(schedule: Schedule, stored: StoredRow, now: float) -> bool:
-    """Tell whether a one-off that is stored as stopped is the one of this row, and is not to come any more.
+    """Tell whether the one-off of this row is stored as stopped, and does not come any more.
 
-    One for every host is never stopped: only its jobs are.
+    A one-off for every host is never stopped: only its jobs on the hosts are.
     """
     one_off, text = Membership.parse(stored.membership).one_off, stored.schedule or ""
     if not (schedule.runs_once or schedule.asked) or not schedule.is_stored_as(one_off):
@@ -212,19 +212,19 @@ def _has_had_its_run(schedule: Schedule, stored: StoredRow, now: float) -> bool:
     if not _has_same_duration(schedule, stored):
         return False
     if text == Stop.text:
-        text = one_off  # of IN the instant that it was when the row was loaded first
+        text = one_off  # for IN, its instant when the row was first loaded
     elif not (schedule.is_for_hosts and schedule.is_stored_as(text)):
         return False
     return (find_inner(text) or parse_stored(text)).next(now) is None
 
 
 def _has_same_duration(schedule: Schedule, stored: StoredRow) -> bool:
-    """Tell whether a row of IN, or NOW for every host, if it is one, is what it was when it was loaded before."""
+    """Tell whether a row of IN, or of NOW for every host, has not changed since the last load; True for others."""
     return not schedule.asked or schedule.asked == Membership.parse(stored.membership).asked
 
 
 def _list_differences(changes: OptionChanges, stored: StoredRow) -> Iterator[str]:
-    """Yield what differs of options and data, without what is secret of them."""
+    """Yield the differences of options and data in words, without secrets."""
     if not changes.options and changes.data is None:
         return
     wanted = changes.apply(stored.options) if changes.options else stored.options
@@ -238,7 +238,7 @@ def _list_differences(changes: OptionChanges, stored: StoredRow) -> Iterator[str
 
 
 def put_groups_last(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows of jobs that wait for a group behind all others: that closes the group."""
+    """Yield the rows of jobs that wait for a group after all others, as these rows close the group."""
     last = []
     for row in rows:
         if isinstance(row.schedule, str) and row.schedule[:50].lstrip().upper().startswith(Group.keyword):
@@ -249,12 +249,12 @@ def put_groups_last(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def make_membership(stored: StoredRow, found: Comparison, group: str | None) -> str | None:
-    """Return the record of whose row a job is; None if it is stored already."""
+    """Return the record of the group that a job belongs to; None if it is stored already."""
     known, schedule = Membership.parse(stored.membership), found.schedule
     if group is None:
         group = known.group
     if stored.schedule == schedule.text == Stop.text:
-        # A file that was written by "schedules" has a one-off that has had its run as STOP.
+        # In a file that "schedules" has written, a one-off that has run is STOP.
         record = known._replace(group=group)
     elif schedule.runs_once or schedule.asked or (found.is_kept and known.asked):
         text, asked = (stored.schedule or "", known.asked) if found.is_kept else (schedule.text, schedule.asked)

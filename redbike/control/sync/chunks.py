@@ -1,4 +1,4 @@
-"""The rows of a source, a chunk at a time: each is checked, and the next ones are read while the server works."""
+"""The rows of a source, a chunk at a time. Each row is checked; the next rows are read while the server works."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -20,20 +20,20 @@ class Chunks:
         self._seen = seen
         self._reads_ahead = reads_ahead
         self._ahead: deque[list[Row]] = deque()
-        self.error: RedbikeError | None = None  # it comes after what stands before it
+        self.error: RedbikeError | None = None  # to raise after the rows before it
 
     def take(self) -> list[Row]:
         """Return the next chunk; [] at the end."""
         return self._ahead.popleft() if self._ahead else self._read()
 
     def look_ahead(self) -> list[Row]:
-        """Return the chunk that `take` returns next; [] if that is not to be read yet."""
+        """Return the chunk that `take` returns next; [] if it is not to be read yet."""
         if not self._ahead:
             self.read_ahead()
         return self._ahead[0] if self._ahead else []
 
     def read_ahead(self) -> None:
-        """Read one more chunk, if that makes nobody wait, and does not need much memory."""
+        """Read one more chunk, if the source does not block, and the last chunk did not need much memory."""
         if self._reads_ahead:
             self._ahead.append(self._read())
             self._reads_ahead = not _has_data(self._ahead[-1])
@@ -47,12 +47,12 @@ class Chunks:
 
 
 def name_stored(chunk: list[Row]) -> tuple[list[str], bool]:
-    """Return of which jobs it matters what is stored, and whether their data does."""
+    """Return the jobs of which the stored rows must be read, and whether to read their data as well."""
     return [row.jobid for row in chunk if not row.error], _has_data(chunk)
 
 
 def match_stored(chunk: list[Row], found: list[StoredRow]) -> dict[str, StoredRow]:
-    """Return what was found of each job that `name_stored` names."""
+    """Return the stored row of each job that `name_stored` names."""
     return dict(zip(name_stored(chunk)[0], found, strict=True))
 
 
@@ -61,7 +61,7 @@ def _has_data(chunk: list[Row]) -> bool:
 
 
 def _check(chunk: list[Row], seen: SeenIds) -> list[Row]:
-    """Refuse each row with a bad id, or one that was there before; remember the ids."""
+    """Refuse each row with a bad id, or with the id of an earlier row; remember the ids."""
     checked = []
     for row, is_new in zip(chunk, seen.add([row.jobid for row in chunk]), strict=True):
         error = row.error

@@ -1,8 +1,8 @@
-"""Rows of jobs that a person has edited: what has become of them since they were written to a file.
+"""Rows of jobs that a person has edited in a file: find and apply the changes.
 
-A row is compared with what it was, and not with what is stored: so a row that nobody has touched changes nothing, and
-what somebody else has changed of a job meanwhile is found. A cell that is as it was is not read again: a schedule
-without a zone is in UTC in a cell, and in the zone of this host where a person writes it.
+A row is compared with the exported row, not with the stored job. So an unchanged row changes nothing, and a change of
+the job by somebody else is found. An unchanged cell is not parsed again: a schedule without a zone is in UTC if it was
+exported, but in the zone of this host if a person writes it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,27 +33,27 @@ _PAUSE_STAYS = "edit cannot change a pause: empty the cell to resume the job, or
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """What somebody wants of jobs."""
+    """The changes that a person wants to jobs."""
 
-    rows: list[Row] = field(default_factory=list)  # that are new, or differ
+    rows: list[Row] = field(default_factory=list)  # that are new or changed
     removed: list[str] = field(default_factory=list)  # jobs whose rows are gone
     resumed: list[str] = field(default_factory=list)  # jobs whose pause was taken out
     opened: list[str] = field(default_factory=list)  # jobs whose blackout was taken out
 
     @property
     def jobids(self) -> list[str]:
-        """The jobs that it is about."""
+        """The jobs with new, changed or removed rows."""
         return list(dict.fromkeys([*(row.jobid for row in self.rows), *self.removed]))
 
     def leave_out(self, jobids: Iterable[str]) -> "Edited":
-        """Return it without these jobs."""
+        """Return the changes without these jobs."""
         gone = set(jobids)
         kept = ([each for each in names if each not in gone] for names in (self.removed, self.resumed, self.opened))
         return Edited([row for row in self.rows if row.jobid not in gone], *kept)
 
 
 def read_edited(path: Path, exported: Mapping[str, Cells]) -> Edited:
-    """Return what a file wants, which had the rows `exported`. What is wrong with a row is its error.
+    """Return the changes in a file that had the rows `exported`. If a row is bad, it has an error.
 
     Raise `BadConfig` for a file that cannot be read, or has no header.
     """
@@ -77,7 +77,7 @@ def read_edited(path: Path, exported: Mapping[str, Cells]) -> Edited:
 
 
 def _keep_renamed(edited: Edited, new: Mapping[str, FileRow], exported: Mapping[str, Cells]) -> None:
-    """Leave the schedules as they were of rows in which only the job id differs from a row that is gone."""
+    """Keep the schedules unchanged in rows that differ from a removed row only in the job id."""
     gone = [dict(zip(ALL_COLUMNS, exported[jobid], strict=True)) for jobid in edited.removed]
     columns = list(next(iter(new.values())).columns) if new else []
     known = {(was[SCHEDULE], *(was[name] for name in columns)) for was in gone}
@@ -88,7 +88,7 @@ def _keep_renamed(edited: Edited, new: Mapping[str, FileRow], exported: Mapping[
 
 
 def _compare(line: int, found: FileRow, before: Cells | None, edited: Edited) -> None:
-    """Add a row to what is wanted, if it differs from what it was."""
+    """Add a row to `edited`, if it differs from the exported one."""
     was = dict(zip(ALL_COLUMNS, before, strict=True)) if before else dict.fromkeys(ALL_COLUMNS, "")
     cells = dict(zip(COLUMNS, (found.jobid, found.schedule), strict=False)) | dict(found.columns)
     differs = {name for name, text in cells.items() if text != was[name]}
@@ -107,7 +107,7 @@ def _compare(line: int, found: FileRow, before: Cells | None, edited: Edited) ->
 
 
 def _keep_stored(row: Row, was: Mapping[str, str], differs: set[str]) -> Row:
-    """Return a row that leaves the schedules that nobody has touched as they are stored."""
+    """Return the row, but keep the stored schedules whose cells are unchanged."""
     complete = {SCHEDULE} - differs
     if PAUSED not in differs:
         row = row._replace(pause=None)
@@ -120,7 +120,7 @@ def _keep_stored(row: Row, was: Mapping[str, str], differs: set[str]) -> Row:
 
 
 def read_row(line: int, found: FileRow | BadConfig) -> Row:
-    """Return what a row of a file says of a job, with why it is refused, if it is."""
+    """Parse a row of a file. If it is bad, the result has the error."""
     try:
         return Row(line, *read_entry(found))
     except BadConfig as error:
@@ -129,13 +129,13 @@ def read_row(line: int, found: FileRow | BadConfig) -> Row:
 
 
 class Editing:
-    """Makes jobs of `store` what somebody wants of them; they were `exported` before."""
+    """Applies the edited rows to the jobs of `store`. `exported` are the rows before the edit."""
 
     def __init__(self, store: Store, settings: Settings, exported: Mapping[str, Cells]) -> None:
         self._store, self._settings, self._exported = store, settings, exported
 
     def find_conflicts(self, edited: Edited) -> dict[str, str]:
-        """Return the jobs that are to stay as they are, each with the reason: mostly, somebody else has changed it."""
+        """Return the jobs that must not be changed, each with the reason: mostly, somebody else has changed it."""
         now = {cells[0]: cells for cells in self._store.rows.list_all(filter(None, edited.jobids))}
         clock, rows = self._store.timeline.read_clock(), {row.jobid: row for row in edited.rows}
         changed = [
@@ -145,26 +145,26 @@ class Editing:
         ]
         found = {jobid: _explain_change(self._exported.get(jobid), now.get(jobid)) for jobid in changed}
         if found.keys() - self._exported.keys():
-            # One that is to go may be the same as one that is new, which has a new id.
+            # A removed row and a new row may be the same job with a new id.
             found = dict.fromkeys(edited.removed, "somebody has set the job of a new row meanwhile") | found
         return found
 
     def find_owners(self, edited: Edited) -> dict[str, str]:
-        """Return of which file or program the jobs are rows, of those that are."""
+        """Return the group (a file or a program) of each job that belongs to one."""
         jobids = [jobid for jobid in edited.jobids if jobid]
         found = zip(jobids, self._store.rows.read(jobids), strict=True)
         owners = {jobid: Membership.parse(row.membership).group for jobid, row in found}
         return {jobid: owner for jobid, owner in owners.items() if owner}
 
     def preview(self, edited: Edited) -> list[Change]:
-        """Return what would become of each job; nothing is changed."""
+        """Return the change that each job would have; nothing is changed."""
         return self._sync(edited, dry_run=True)
 
     def apply(self, edited: Edited) -> list[Change]:
-        """Change the jobs, and return what became of each. If a row is refused after all, no job is removed."""
+        """Change the jobs, and return the change of each. If a row is refused after all, no job is removed."""
         changes = self._sync(edited, dry_run=False)
         if refused := [change.jobid for change in changes if change.difference == Difference.BAD]:
-            # One that is to go may be the same as one that was refused, which has a new id.
+            # A removed row and a refused row may be the same job with a new id.
             edited = edited.leave_out([*refused, *edited.removed])
             changes = [change for change in changes if change.difference != Difference.REMOVED]
         if edited.resumed:
@@ -187,7 +187,7 @@ class Editing:
 
 
 def _has_changed(row: Row | None, exported: Cells | None, now: Cells | None, clock: float) -> bool:
-    """Tell whether somebody has changed a job; `row` is what is wanted of it, None to remove it."""
+    """Tell whether somebody else has changed a job. `row` is its edited row; None if it is to be removed."""
     if exported is None or now is None:
         return exported != now
     # Cells that nobody has edited, or only emptied.

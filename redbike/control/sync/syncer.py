@@ -1,11 +1,11 @@
-"""Make the stored jobs those of a source. What is the same is not touched.
+"""Set the jobs of a source. Jobs that match their rows already are not touched.
 
-1. A chunk of rows is compared with what is stored. Only what differs is set, by the same transition as ever, which sees
-   to it that a job keeps its place if its schedule is the same.
-2. Each job is recorded as a row of the group, which is mostly the path of the file. A row of another group is
-   refused, unless it is to be taken over.
-3. With `Wish.prune`, the jobs of the group that were not seen are unset at the end, without those of `find_unfinished`.
-   None is unset if nobody can tell whose row one of the file is, or if they are too many.
+1. A chunk of rows is compared with the stored jobs. Only jobs that differ are set, by the usual transition: a job keeps
+   its place if its schedule is the same.
+2. Each job is recorded as a member of the group, which is mostly the path of the file. A row whose job belongs to
+   another group is refused, unless it is to be taken over.
+3. With `Wish.prune`, the jobs of the group without a row are unset at the end, except those of `find_unfinished`.
+   None is unset if the job id of a row is unreadable, or if they are too many.
 """
 
 import logging
@@ -54,23 +54,23 @@ from redbike.store.store import QueueFor, Store
 log = logging.getLogger("redbike")
 
 NOT_STORED = StoredRow(None, "", "")
-NOTED = 1000  # jobs of which the log has what was changed of each; it has the others as a number
+NOTED = 1000  # jobs whose changes are entries of the log; further ones are only counted
 
 
 class _Plan(NamedTuple):
-    """What is to become of a row."""
+    """The planned change of one row."""
 
     change: Change
     request: Request | None = None
-    is_set: bool = False  # else only whose row it is is recorded
-    job: JobToSet | None = None  # if it is new: it is made while the server has other things to do
-    pause: Pause | None = None  # if it is not new
+    is_set: bool = False  # if False, only the group of the job is recorded
+    job: JobToSet | None = None  # only for a new job: it is made while the server works
+    pause: Pause | None = None  # only for a job that is not new
     blackout: Blackout | None = None
-    has_schedule: bool = False  # though something else of the row is wrong
+    has_schedule: bool = False  # for a refused row: whether its schedule is good
 
 
 class Syncer:
-    """Makes the jobs of `store` those of sources."""
+    """Sets the jobs of sources in `store`."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -81,10 +81,10 @@ class Syncer:
     def sync(
         self, rows: Iterable[Row], wish: Wish, action: str, subject: str, reads_ahead: bool = False
     ) -> Iterator[Change]:
-        """Yield what becomes of each job. The log has it as `action`, beginning with `subject`.
+        """Yield the change of each job. The log has an entry for `action`, which begins with `subject`.
 
-        With `reads_ahead` nobody waits for the next `rows`, as those of a regular file: then they are read while the
-        server works.
+        With `reads_ahead`, the next `rows` are read while the server works. Use it if reading does not block, as for a
+        regular file.
         """
         if wish.tz is not None:
             check_zone(wish.tz)
@@ -97,7 +97,7 @@ class Syncer:
                 yield from changes
 
     def _sync_all(self, chunks: Chunks, wish: Wish, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
-        """Yield what becomes of the jobs of each chunk, once that is done."""
+        """Yield the changes of each chunk, after they are made."""
         unreadable, joining, ready, known = 0, 0, list[_Plan](), dict[str, list[str]]()
         chunk = chunks.take()
         stored = self._read_stored(chunk)
@@ -105,8 +105,8 @@ class Syncer:
             now, following = self._quiet.read_clock(), chunks.look_ahead()
             asked = self._store.rows.pack_read(*name_stored(following))
             queue_for = self._store.freeze_queues()
-            # The server sets one chunk and reads what is stored of another one while the one between them is planned.
-            # There may be only one connection for all.
+            # While this plans one chunk, the server sets the chunk before it, and reads the stored rows of the next.
+            # There may be only one connection for both.
             with self._commit_meanwhile(ready, wish, tally, asked) as replies:
                 plans = self._plan_all(chunk, stored, wish, now, queue_for)
                 chunks.read_ahead()
@@ -176,7 +176,7 @@ class Syncer:
         return _Plan(found.change, request, True, request.make_job(self._settings), blackout=found.blackout)
 
     def _preview_cycles(self, plans: list[_Plan], stored: dict[str, StoredRow], known: dict[str, list[str]]) -> None:
-        """Refuse the rows that would be refused because their jobs would wait for themselves; see `preview_cycles`."""
+        """Refuse, in a dry run, rows whose jobs would wait for themselves; see `preview_cycles`."""
         new, changed = list[JobToSet](), list[JobToSet]()
         for plan in plans:
             if plan.request and plan.is_set:
@@ -193,12 +193,12 @@ class Syncer:
     def _commit_meanwhile(
         self, plans: list[_Plan], wish: Wish, tally: Tally, asked: Iterable[Call] = ()
     ) -> Iterator[list[Reply]]:
-        """Carry plans out while the caller's block goes on; what was `asked` is answered in the list after it."""
+        """Carry out plans while the caller's ``with`` block runs. After it, the list has the replies to `asked`."""
         if wish.dry_run:
             plans = []
         tally.tried |= bool(plans)
         asked_for = {plan.change.jobid: plan.request for plan in plans if plan.request and plan.is_set}
-        # A group is closed after its jobs are in it, also those that are there already.
+        # A group is closed only after all of its jobs are set, also those that exist already.
         jobs = {plan.job.jobid: plan.job for plan in plans if plan.job and not closes_group(plan.job)}
         new = {jobid: asked_for[jobid] for jobid in jobs}
         changed = {jobid: request for jobid, request in asked_for.items() if jobid not in jobs}
@@ -211,23 +211,23 @@ class Syncer:
         setter, step = (self._noting, 1) if _is_noted(tally) and self._store.who else (self._quiet, STEP)
         done += setter.set_requests(changed, from_now, step).values()
         if again := {job.jobid: asked_for[job.jobid] for job in done if job.error}:
-            # A row behind them may have ended the cycle.
+            # A later row may have ended the cycle.
             done = list(setter.set_requests(again, from_now, step).values())
         _mark_refused(plans, {job.jobid: job.error for job in done if isinstance(job.error, ValueError)})
         log_if_spent(self._store, asked_for, done)
         _change_besides(plans, self._store, setter.store, self._settings)
 
     def _mark_bad(self, plans: list[_Plan], wish: Wish) -> None:
-        """Give each job whose row has a bad schedule the status BAD, if there is no such job."""
+        """Store the status BAD for each row with a bad schedule, if its job does not exist."""
         for plan in plans:
             if isinstance(plan.change.error, BadSchedule) and not plan.has_schedule:
                 self._store.jobs.reject(plan.change.jobid, Membership(wish.group or "", "").format())
 
     def _prune(self, group: str, dry_run: bool, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
-        """Unset the rows of `group` that were not seen, without those of `find_unfinished`."""
+        """Unset the jobs of `group` without a row, except those of `find_unfinished`."""
         bases = list[str]()
         for _, gone in list_gone(self._store, group, seen):
-            seen.add(gone)  # a scan may come upon one twice
+            seen.add(gone)  # a scan may return a job twice
             stored = dict(zip(gone, self._store.rows.read(gone), strict=True))
             if left := find_unfinished(self._store, stored, self._quiet.read_clock()):
                 log.warning("%s", describe_unfinished(left))
@@ -243,7 +243,7 @@ class Syncer:
 
 
 def _change_besides(plans: list[_Plan], store: Store, noted: Store, settings: Settings) -> None:
-    """Change groups, pauses and blackouts of jobs that have been set; what people want to know of is `noted`."""
+    """Change groups, pauses and blackouts of jobs that have been set. `noted` logs pauses and blackouts."""
     groups = {
         plan.change.jobid: plan.request.membership
         for plan in plans
@@ -263,27 +263,27 @@ def _change_besides(plans: list[_Plan], store: Store, noted: Store, settings: Se
 
 
 def _count_joining(plans: list[_Plan], stored: dict[str, StoredRow], group: str | None) -> int:
-    """Return how many jobs would become rows of a group, which a dry run has not made them."""
+    """Return how many jobs would join a group; a dry run has not added them."""
     known = (stored[plan.change.jobid].membership for plan in plans if plan.request)
     return sum(Membership.parse(each).group != group for each in known)
 
 
 def _mark_refused(plans: list[_Plan], errors: Mapping[str, ValueError]) -> None:
-    """Say of jobs that were not set after all why; the rows of the others stay as they are."""
+    """Replace the plans of jobs that the server refused by their errors; the other plans stay."""
     for number, plan in enumerate(plans if errors else ()):
         if error := errors.get(plan.change.jobid):
             plans[number] = _Plan(Change(Difference.BAD, plan.change.jobid, line=plan.change.line, error=error))
 
 
 def _is_noted(tally: Tally) -> bool:
-    """Tell whether the log has what is changed of each further job, as it is not very much yet."""
+    """Tell whether further changes get an entry of their own in the log: so far there are few."""
     return tally.counts[Difference.CHANGED] + tally.counts[Difference.REMOVED] < NOTED
 
 
 def _find_unreadable(chunk: list[Row], plans: list[_Plan]) -> int:
-    """Return the line of the first row that may be that of any job; 0 if there is none.
+    """Return the line of the first row that may belong to any job; 0 if there is none.
 
-    Its id is wrong, or it is bad and has several lines: a quotation mark too many makes one row of some.
+    Its id is bad, or it is a bad row of several lines: an extra quotation mark makes one row of several.
     """
     for row, plan in zip(chunk, plans, strict=True):
         error = plan.change.error

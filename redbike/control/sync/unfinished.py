@@ -1,7 +1,7 @@
-"""Jobs of a group that have no row any more; some stay, as their last occurrence has come due and has not ended.
+"""Jobs of a group that have no row any more. A job stays if its last occurrence is due, but has not ended.
 
-The row of a one-off, or of a rule that has run out, may be gone only because its time is past: ``import ics`` writes no
-row for such an event. That does not withdraw the occurrence. A ``NOW`` has no time that passes: its row was deleted.
+The row of a one-off, or of a rule that has run out, may be missing only because its time is past: ``import ics`` writes
+no row for such an event. This does not withdraw the occurrence. A ``NOW`` has no such time: its row was deleted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ _MOST_NAMED = 5
 
 
 def list_gone(store: Store, group: str, seen: SeenIds) -> Iterator[tuple[int, list[str]]]:
-    """Yield, a page at a time, how many rows of `group` there are, and which of them were not seen."""
+    """Yield, a page at a time, the number of jobs of `group`, and those of them without a row."""
     rows = store.rows.list_of(group)
     while page := list(dict.fromkeys(islice(rows, CHUNK))):
         found = seen.find(page)
@@ -33,9 +33,9 @@ def list_gone(store: Store, group: str, seen: SeenIds) -> Iterator[tuple[int, li
 
 
 def check_gone(store: Store, group: str, seen: SeenIds, joining: int, now: float) -> None:
-    """Raise `TooManyPruned` if so many rows of `group` were not seen that the source is likely not whole.
+    """Raise `TooManyPruned` if so many jobs of `group` have no row that the source is probably incomplete.
 
-    In a dry run, `joining` more jobs would be its rows by now. What stays in any case does not count.
+    In a dry run, `joining` more jobs would belong to the group by now. Unfinished jobs do not count: they stay.
     """
     gone, total, staying = 0, joining, 0
     for number, jobids in list_gone(store, group, seen):
@@ -52,9 +52,9 @@ def check_gone(store: Store, group: str, seen: SeenIds, joining: int, now: float
 
 
 def find_unfinished(store: Store, rows: Mapping[str, StoredRow], now: float) -> list[str]:
-    """Return those of some jobs whose last occurrence has come due, but has not ended.
+    """Return the jobs of `rows` whose last occurrence is due, but has not ended.
 
-    That of a job for every host has not ended if it has not ended on some host.
+    The occurrence of a job for every host has ended when it has ended on every host.
     """
     over = [jobid for jobid, row in rows.items() if _is_over(jobid, row, now)]
     own = {jobid: find_own(store, jobid) if is_base(jobid) else [jobid] for jobid in over}
@@ -65,19 +65,19 @@ def find_unfinished(store: Store, rows: Mapping[str, StoredRow], now: float) -> 
 
 
 def describe_unfinished(jobids: list[str]) -> str:
-    """Return that jobs without a row are not removed, and why."""
+    """Return the remark that these jobs without a row are not removed, and why."""
     some = name_some(jobids, _MOST_NAMED)
     return f"not removed, as the last occurrence has not ended: {some}; unset what is not needed"
 
 
 def _is_over(jobid: str, row: StoredRow, now: float) -> bool:
     """Tell whether a job has no occurrence to come, by its schedule."""
-    # Without its options: an occurrence whose run jitter delays has come due.
+    # Without its options: an occurrence counts as due even if jitter delays its run.
     schedule = find_inner(row.schedule) or read_schedule(jobid, row.schedule, "")
     if schedule is None or schedule.is_awaiting or schedule.is_immediate:
         return False
     if Membership.parse(row.membership).asked == Now.text:
-        return False  # for every host, which is stored as an instant
+        return False  # NOW for every host is stored as an instant
     return schedule.next(now) is None
 
 
