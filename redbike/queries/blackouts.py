@@ -1,6 +1,6 @@
-"""What is known of blackouts before they come: the windows of a job, and how they are told.
+"""Find and describe the coming windows of blackouts that pause a job.
 
-A job may have one of its own, and so may its queue, and everything.
+A blackout belongs to a job, to a queue, or to everything.
 """
 
 import math
@@ -28,34 +28,34 @@ UNDECIDED = "catchup decides when it runs"
 
 
 class Coming(NamedTuple):
-    """The window of a blackout that is on, or else the next one."""
+    """The current or next window of a blackout."""
 
     name: str  # of the blackout
     blackout: Blackout
     window: Window
 
     def describe(self, clock: Clock) -> str:
-        """Return from when until when it is, and why, as a part of a sentence."""
+        """Return its start, its end and the reason, as a part of a sentence."""
         start, end = clock.name(self.window.start), clock.name(self.window.end)
         reason = f" ({self.blackout.reason})" if self.blackout.reason else ""
         return f"from {start} until {end}{reason}"
 
 
 def find_coming(found: Mapping[str, Blackout], now: float) -> list[Coming]:
-    """Return for each of these blackouts the window that is on, or the next one; the first one first."""
+    """Return the current or next window of each of these blackouts, the earliest first."""
     windows = ((name, blackout, blackout.find(now)) for name, blackout in found.items())
     coming = [Coming(name, blackout, window) for name, blackout, window in windows if window]
     return sorted(coming, key=lambda each: each.window)
 
 
 def find_for(found: Mapping[str, Blackout], moment: float) -> Coming | None:
-    """Return the blackout into which something falls that is due then; None for none. The one that ends last counts."""
+    """Return the blackout that is on at `moment`, or None. If several are on, return the one that ends last."""
     falls = [each for each in find_coming(found, moment) if each.window.has(moment)]
     return max(falls, key=lambda each: each.window.end, default=None)
 
 
 def read_blackouts(store: Store, names: Sequence[str], states: Iterable[JobState] = ()) -> dict[str, Blackout]:
-    """Return these blackouts, each with the window that is on while that pauses. `states` are those of their jobs."""
+    """Return these blackouts; one that pauses now has its current window. `states` are the states of their jobs."""
     if not (found := store.blackouts.read(names)):
         return found
     paused = {f"{OF_QUEUE}{limits.queue}" for limits in store.queue_limits.list_all() if limits.pause}
@@ -75,7 +75,7 @@ def describe_next(blackout: Blackout, clock: Clock) -> str:
 
 
 def list_details(store: Store, states: Sequence[JobState]) -> list[list[BlackoutDetails]]:
-    """Return the blackouts of each of these jobs, for users; the first one first."""
+    """Return the blackouts of each of these jobs, for users; the earliest first."""
     runs = [state.run or state.waiting for state in states]
     queues = [run.queue if run else store.name_queue(state.jobid) for state, run in zip(states, runs, strict=True)]
     names = [name_all(state.jobid, queue) for state, queue in zip(states, queues, strict=True)]
@@ -100,7 +100,7 @@ def _describe(coming: Iterable[Coming]) -> list[BlackoutDetails]:
 
 
 def add_blackouts(store: Store, queues: Sequence[Queue]) -> Iterator[Queue]:
-    """Yield queues with when they are paused again, or have been by a blackout that is on."""
+    """Yield queues with `blackout`: the start of their current or next pause by a blackout."""
     found = read_blackouts(store, [EVERYTHING, *(f"{OF_QUEUE}{queue.queue}" for queue in queues)])
     now = store.timeline.read_clock() if found else 0.0
     starts = {each.name: each.window.start for each in reversed(find_coming(found, now))}
@@ -110,7 +110,7 @@ def add_blackouts(store: Store, queues: Sequence[Queue]) -> Iterator[Queue]:
 
 
 def describe_of_queues(store: Store, queues: Sequence[Queue], clock: Clock) -> Iterator[str]:
-    """Yield a line for each blackout of these queues, and for that of everything."""
+    """Yield a line for each blackout of these queues, and for the blackout of everything."""
     found = read_blackouts(store, [EVERYTHING, *(f"{OF_QUEUE}{queue.queue}" for queue in queues)])
     for each in find_coming(found, clock.now):
         length = format_length(each.blackout.seconds)
@@ -128,7 +128,7 @@ def describe_details(details: BlackoutDetails, clock: Clock) -> str:
 def make_remark(
     details: Sequence[BlackoutDetails], clock: Clock, limits: Iterable[QueueLimits] = ()
 ) -> Callable[[float], str]:
-    """Return what tells of an instant until when the job, its queue or everything is paused then; "" if nothing is."""
+    """Return a function that says of an instant until when the job is paused then; it returns "" if it is not."""
     found = {each["of"]: Blackout(each["every"], each["seconds"], 0.0, begins=each["start"]) for each in details}
     pauses = [each.pause for each in limits if each.pause]
 
@@ -147,9 +147,9 @@ def make_remark(
 def warn_of(
     found: Mapping[str, Blackout], due: float, clock: Clock, foretell: Callable[[Window], str] | None = None
 ) -> str:
-    """Return that a job is paused when it is due, as a further sentence; "" if it is not.
+    """Return the further sentence that a job is paused when it is due; "" if it is not.
 
-    `foretell` says what becomes of it then; else it is said that ``catchup`` decides.
+    `foretell` says what becomes of the occurrence. Without it, the sentence says that ``catchup`` decides.
     """
     falls = find_for(found, due)
     if falls is None:
@@ -160,7 +160,7 @@ def warn_of(
 
 
 class Held(NamedTuple):
-    """The windows in which a job is held, and what becomes of the occurrences that are due in one."""
+    """The windows in which a job is held, and the policies for occurrences that are due in a window."""
 
     windows: tuple[HeldWindow, ...]
     catchup: str
@@ -171,11 +171,11 @@ class Held(NamedTuple):
     def count_after(
         self, window: HeldWindow, first: float | None, after: float, schedule: Schedule
     ) -> tuple[int, bool]:
-        """Return how many runs begin when a window ends, and whether one that is due then is among them.
+        """Return how many runs begin when a window ends, and whether an occurrence due at this end is among them.
 
         The job is due at `first`, and then by its schedule after `after`.
         """
-        # What waits in a queue that is paused was in time for that. What is as old as ``expires`` has expired.
+        # An occurrence that waits in a paused queue is not late. One that is older than ``expires`` has expired.
         alive = math.nextafter(window.end - self.expires, math.inf)
         begin = max(window.start, alive, window.opens - self.grace)
         number = _count_due(begin, window.end, first, after, schedule)
@@ -190,15 +190,15 @@ class Held(NamedTuple):
             waits = window.of != "queue" or self._waits_at(window, first, after, schedule)
             return int(waits), waits
         if window.of == "queue":
-            # The one that waits is followed by those that are not late.
+            # The waiting occurrence is followed by those that are not late.
             later = max(begin, math.nextafter(window.end - self.grace, math.inf))
             number = 1 + min(number - 1, _count_due(later, window.end, first, after, schedule))
         number += schedule.next(math.nextafter(window.end, 0)) == window.end
-        # The limit counts from the second one on, where the first one waits already.
+        # If the first one waits already, the limit counts from the second one on.
         return min(number, self.limit + (window.of != "job")), True
 
     def foretell(self, due: float, schedule: Schedule) -> str:
-        """Return what becomes of an occurrence that is due in one of the windows, as the end of a sentence."""
+        """Return what becomes of an occurrence that is due in a window, as the end of a sentence."""
         window = next((each for each in self.windows if each.has(due)), None)
         if window is None or schedule.allows_pause:
             return UNDECIDED
@@ -213,7 +213,7 @@ class Held(NamedTuple):
         return "it does not run, as catchup is none" if is_left_out else UNDECIDED
 
     def _waits_at(self, window: HeldWindow, first: float | None, after: float, schedule: Schedule) -> bool:
-        """Tell whether one waits in its queue when a window ends: as one expires, the next one that is due follows."""
+        """Tell whether an occurrence waits in its queue when a window ends. If one expires, the next one follows it."""
         is_first = first is not None and window.has(first)
         due = first if is_first else schedule.next(max(after, math.nextafter(window.start, 0)))
         for _ in range(COUNT_LIMIT):
@@ -224,16 +224,16 @@ class Held(NamedTuple):
 
 
 def _count_due(begin: float, end: float, first: float | None, after: float, schedule: Schedule) -> int:
-    """Count what is due from `begin` on and before `end`; `after` is infinite for a job that is paused for good."""
+    """Count the occurrences in [`begin`, `end`). `after` is infinite for a job that is paused without an end."""
     own = first is not None and begin <= first < end
     return own + schedule.count(min(max(after, math.nextafter(begin, 0)), end), math.nextafter(end, 0), COUNT_LIMIT)
 
 
 class Calendar:
-    """Knows when jobs are held from `start` to `end`, but by what pauses a job itself.
+    """Knows when jobs are held from `start` to `end`, except by pauses of single jobs.
 
-    `pauses` of queues and of everything ("") count as windows: so does what a blackout has begun. Windows that are over
-    at `since` do not.
+    `pauses` of queues and of everything ("") count as windows, also if a blackout has begun them. Windows that are over
+    at `since` do not count.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class Calendar:
         )
 
     def find(self, jobid: str, queue: str, options: str) -> Held | None:
-        """Return when a job of this queue with these options is held, but by its own pause; None for never."""
+        """Return when a job of this queue with these options is held, except by its own pause; None for never."""
         names = tuple(name for name in name_all(jobid, queue) if name in self._windows) if self._windows else ()
         if not names:
             return None
@@ -278,7 +278,7 @@ class Calendar:
 
 
 def _join(found: Sequence[tuple[str, Window]], now: float) -> Iterator[HeldWindow]:
-    """Yield these windows, each with its name, by time; those that overlap or meet as one."""
+    """Yield the windows of `found` by time. Windows that overlap or meet are joined."""
     shut = join_windows([each for name, each in found if name.startswith(OF_JOB) or name == EVERYTHING])
     own = sorted(each.start for name, each in found if name.startswith(OF_JOB))
     for window in join_windows([each for _, each in found]):

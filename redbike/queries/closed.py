@@ -1,4 +1,4 @@
-"""What pauses the queue of a job, or everything: it holds a job that is not paused itself."""
+"""Pauses of the queue of a job, or of everything, which hold a job that is not paused itself."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -13,9 +13,9 @@ MOST_LOOKED_AT, MOST_NAMED = 1000, 10  # jobs and queues
 
 
 def read_limits(store: Store, jobid: str) -> Sequence[QueueLimits]:
-    """Return what stands before the queue of a job, if that is known, and before all queues."""
+    """Return the pauses and limits of the queue of a job, if it is known, and of all queues."""
     shard = store.find_shard(jobid)
-    # How the last run went is not asked: for that the whole journal would be read.
+    # Without the last run: for this, the whole journal would be read.
     queues = (each.queue for each in shard.overview.read_named([jobid], {}))
     return [shard.queue_limits.read(name) for name in dict.fromkeys([*queues, ""])]
 
@@ -23,8 +23,8 @@ def read_limits(store: Store, jobid: str) -> Sequence[QueueLimits]:
 def list_closed(store: Store, jobids: Sequence[str], zone: str, due: float | None = None) -> Iterator[str]:
     """Yield why jobs that are due wait: the queue of the first of them, or everything, is paused.
 
-    They are due at `due`, in epoch seconds, or now. A queue is named once; a thousand jobs are looked at, and ten of
-    their queues.
+    They are due at `due`, in epoch seconds, or now. Each queue is named once. At most a thousand jobs are read, and
+    ten of their queues.
     """
     first = dict[str, str]()
     for job in store.overview.read_named(jobids[:MOST_LOOKED_AT], {}):
@@ -34,7 +34,7 @@ def list_closed(store: Store, jobids: Sequence[str], zone: str, due: float | Non
 
 
 def find_closed(store: Store, jobid: str, zone: str, due: float | None = None) -> str | None:
-    """Return in a sentence that the queue of a job, or everything, is paused when the job is due, if it is so."""
+    """Return a sentence if the queue of a job, or everything, is paused when the job is due; else None."""
     limits = read_limits(store, jobid)
     if not any(each.pause for each in limits):
         return None
@@ -46,7 +46,7 @@ def find_closed(store: Store, jobid: str, zone: str, due: float | None = None) -
 
 
 def list_paused(store: Store, jobids: Sequence[str], zone: str) -> Iterator[tuple[str, str]]:
-    """Yield those of `jobids` that are paused themselves, each with since when, by whom, until when and why."""
+    """Yield (job id, description of its pause) for those of `jobids` that are paused themselves."""
     for page in split(jobids, PAGE):
         for state in store.questions.inspect(page):
             if state.pause:
@@ -66,7 +66,7 @@ def describe_closed(found: Iterable[QueueLimits], clock: Clock) -> str:
 
 
 def describe_pause(since: float, until: float | None, by: str | None, reason: str | None, clock: Clock) -> str:
-    """Return since when something is paused, by whom, until when and why, as the end of a sentence."""
+    """Return the start, the operator, the end and the reason of a pause, as the end of a sentence."""
     resumed = "until a worker is back" if by == BY else "until somebody resumes it"
     end = resumed if until is None else f"until {clock.name(until)}"
     return f"since {clock.name(since)}{f' by {by}' if by else ''}, {end}{f' ({reason})' if reason else ''}"

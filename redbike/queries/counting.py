@@ -1,7 +1,7 @@
-"""Count what will run, minute by minute: of most jobs nothing is computed but once for all with the same schedule.
+"""Count the coming runs, minute by minute. Most jobs are computed in groups, each group only once.
 
-Jobs that are due first in the same minute, by the same fields of cron or after the same period of whole minutes, stay
-together. So a million of them are counted in seconds.
+A group has jobs that are first due in the same minute, and have the same schedule or the same period of whole minutes.
+So a million jobs are counted in seconds.
 """
 
 import math
@@ -20,13 +20,13 @@ from redbike.store.schedules import find_jitter, read_schedule
 
 MINUTE, QUARTER = 60, 900  # seconds
 SAMPLES = 3  # jobs of a schedule that are named
-LISTED = 20  # jobs of a queue that are named of a quarter
-MOST_GROUPS, MOST_MINUTES = 20_000, 500_000  # of all groups, that are held at a time
+LISTED = 20  # jobs of a queue that are named for a quarter
+MOST_GROUPS, MOST_MINUTES = 20_000, 500_000  # groups, and minutes of all groups, in memory at a time
 MOST_RUNS = 10**9  # of a job in a minute
-KEPT_GROUPS = 2000  # of them, when they are too many
+KEPT_GROUPS = 2000  # groups that are kept when there are too many
 ROUNDING = 0.001  # seconds
 
-Minutes = Counter[int]  # how often a job runs in each minute, by its number from the first one that is counted on
+Minutes = Counter[int]  # runs of a job in each minute, by the number of the minute from the first counted one
 
 
 @dataclass(slots=True)
@@ -38,13 +38,13 @@ class Group:
     minutes: Minutes | None  # None: they run all the time
     jobs: int = 0
     fresh: int = 0  # jobs that are not counted yet
-    seconds: float = 0.0  # that one run of each of these takes, if that is known
-    unknown: int = 0  # those of which it is not
+    seconds: float = 0.0  # the sum over the fresh jobs with a known duration, one run each
+    unknown: int = 0  # fresh jobs whose duration is not known
     samples: list[str] = field(default_factory=list)
-    is_frequent: bool | None = None  # whether it comes sooner than is asked for; None if nobody has looked
+    is_frequent: bool | None = None  # whether it runs too often to be counted; None if not computed yet
 
     def comes_sooner(self, every: float) -> bool:
-        """Tell whether most of what these jobs run comes sooner than every so many seconds."""
+        """Tell whether these jobs mostly run more often than every `every` seconds."""
         if not every:
             return False
         found = (self.minutes or Minutes()).items()
@@ -79,15 +79,15 @@ class Load:
 
 
 def comes_sooner(dues: Iterable[float], every: float) -> bool:
-    """Tell whether most of the distances between different instants are clearly less than so many seconds."""
+    """Tell whether the median gap between different instants is clearly shorter than `every` seconds."""
     gaps = sorted(later - first for first, later in pairwise(sorted(set(dues))))
     return bool(every and gaps) and gaps[len(gaps) // 2] < 0.9 * every
 
 
 class Counting:
-    """Counts the runs of jobs from `start` to `end`; it is `now`. `name_queue` returns "" if nobody knows the queue.
+    """Counts the runs of jobs from `start` to `end`; it is `now`. `name_queue` returns "" for an unknown queue.
 
-    `calendar` has the blackouts, if there are any. Jobs that run more often than `every` so many seconds are left out.
+    `calendar` has the blackouts, if there are any. Jobs that run more often than every `every` seconds are left out.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Counting:
         self.jobs = self.runs = self.continuous = 0
 
     def add(self, job: ComingJob) -> None:
-        """Count a job. One with a bad schedule does not run."""
+        """Count a job. A job with a bad schedule does not run."""
         group = self.find_group(job)
         if group is None:
             return
@@ -125,7 +125,7 @@ class Counting:
         return group.is_frequent
 
     def find_group(self, job: ComingJob) -> Group | None:
-        """Return the jobs that run in the same minutes as this one, which is not counted; None if it does not run."""
+        """Return the group of a job, without counting the job; None if it does not run."""
         queue = self.name_queue(job)
         cycle = self._find_cycle(job)
         held = None
@@ -145,7 +145,7 @@ class Counting:
         return group
 
     def add_run(self, moment: float, queue: str, seconds: float | None) -> None:
-        """Count one run, which takes so many seconds; None if nobody knows."""
+        """Count one run of `seconds`; None if its duration is not known."""
         self.runs += 1
         self.minutes[self._find_minute(moment)] += 1
         load = self.loads.setdefault((self._find_minute(moment) * MINUTE // QUARTER, queue), Load())
@@ -154,11 +154,11 @@ class Counting:
         load.unknown += seconds is None
 
     def name_queue(self, job: ComingJob) -> str:
-        """Return the queue of a job; "" if nobody knows."""
+        """Return the queue of a job; "" if it is not known."""
         return job.queue or self._name_queue(job.jobid)
 
     def _find_cycle(self, job: ComingJob) -> float | None:
-        """Return the seconds from each run to the next one, if the job is due first where its schedule has it."""
+        """Return the period of a job in seconds, if its first due time is one of its schedule; else None."""
         if job.first is None or job.first <= self._now or job.options or job.known:
             return None
         try:
@@ -171,7 +171,7 @@ class Counting:
         return schedule.period if abs(distance) < ROUNDING else None
 
     def _find_key(self, job: ComingJob, cycle: float | None) -> tuple[object, ...]:
-        """Return what all jobs have in common that run in the same minutes."""
+        """Return the part of the key that is equal for jobs that run in the same minutes."""
         if job.known:
             return (job.known,)
         if find_jitter(job.options):
@@ -179,14 +179,14 @@ class Counting:
         if cycle is None or job.first is None:
             return (job.schedule, job.first, job.after)
         if cycle % MINUTE == 0 or MINUTE % cycle == 0:
-            # Their seconds do not matter, or but for the first minute.
+            # Their seconds do not matter, or only in the first minute.
             return (cycle, math.floor(job.first / min(cycle, MINUTE)))
         return (cycle, job.first)
 
     def _count_minutes(
         self, job: ComingJob, schedule: Schedule, cycle: float | None, held: Held | None
     ) -> Minutes | None:
-        """Return how often a job runs in each minute; None for one that runs all the time."""
+        """Return the number of runs of a job in each minute; None if it runs all the time."""
         if schedule.allows_pause:
             return None
         found, start = Minutes(), self._start
@@ -195,7 +195,7 @@ class Counting:
             assert held
             first, after = job.first, job.after
             if window.has(self._now) and job.waits is not None and first in (None, self._now, window.end):
-                # It is on, and the job waits already.
+                # The window is on, and the job waits already.
                 first = after = max(job.waits, window.start)
                 window = window._replace(opens=window.start) if job.queue else window  # it is enqueued
                 job = job._replace(first=None, after=0.0)
@@ -219,7 +219,7 @@ class Counting:
         if schedule.period is not None and schedule.period < MINUTE:
             self._count_fast(schedule, after, end, found)
         elif cycle and job.first is not None:
-            # By their numbers, not by addition, which would sum up what is lost by rounding.
+            # By multiplication: repeated addition would sum up rounding errors.
             step = math.floor((after - job.first) / cycle) + 1
             while (due := job.first + step * cycle) < end:
                 found[self._find_minute(due)] += 1
@@ -230,7 +230,7 @@ class Counting:
                 after = moment
 
     def _count_fast(self, schedule: Schedule, after: float, until: float, found: Minutes) -> None:
-        """Count the occurrences of a schedule that has several in each minute, without looking at each of them."""
+        """Count the occurrences of a schedule with several in each minute, without computing each of them."""
         for minute in range(self._find_minute(after), min(len(self.minutes), self._find_minute(until) + 1)):
             end = math.nextafter(min(self.base + (minute + 1) * MINUTE, until), 0)
             if number := schedule.count(after, end, MOST_RUNS):
@@ -249,7 +249,7 @@ class Counting:
         self._size = sum(len(group.minutes or ()) for group in self.groups.values())
 
     def finish(self) -> None:
-        """Count what is only grouped so far."""
+        """Count the jobs that are only grouped so far."""
         for group in self.groups.values():
             self._count(group)
 

@@ -1,4 +1,4 @@
-"""All that is known of jobs, as `redbike.facade.redbike.Redbike.tell` returns it."""
+"""The details of jobs that `redbike.facade.redbike.Redbike.tell` returns."""
 
 from collections.abc import Sequence
 from operator import attrgetter
@@ -13,9 +13,9 @@ from redbike.store.store import Store
 
 
 def describe_jobs(store: Store, states: Sequence[JobState]) -> list[JobDetails]:
-    """Return what is known of jobs, with their runs. Those for every host take two further round trips each."""
+    """Return the details of jobs, with their runs. Each job for every host takes two further round trips."""
     blackouts = list_details(store, states)
-    # The runs come last: of a job that does not work any more, the last one is among them.
+    # The runs are read last: so if a job was not running before, its last run is among them.
     runs: dict[str, list[PastRun]] = {state.jobid: [] for state in states}
     for run in store.journal.list_runs(runs):
         runs[run.jobid].append(run)

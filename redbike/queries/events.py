@@ -1,4 +1,4 @@
-"""What happens, as lines with the same fields for the end of a run and for what somebody has changed."""
+"""Events as lines to print, with the same fields for the end of a run and for a change by a person."""
 
 from dataclasses import dataclass
 
@@ -8,17 +8,17 @@ from redbike.store.log import LogEntry
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An event as it is printed. Times are epoch seconds, durations seconds; None stands for what there is not."""
+    """An event as it is printed. Times are epoch seconds, durations seconds. None means that there is no value."""
 
     time: float
-    kind: str  # "run" for one that has ended, "change" for what somebody has changed, "output" for a printed line
-    jobid: str  # "" for what was done to a queue, or to everything
-    event: str  # how the run has ended, or what was done
+    kind: str  # "run" for an ended run, "change" for a change by a person, "output" for a printed line
+    jobid: str  # "" for a change of a queue, or of everything
+    event: str  # the outcome of the run, or the kind of change
     due: float | None
     took: float | None
     attempt: int | None
-    detail: str  # what went wrong, or more about a change
-    who: str  # the worker, or who has changed it
+    detail: str  # the error, or more about a change
+    who: str  # the worker, or the person
 
 
 FIELDS = tuple(Line.__dataclass_fields__)

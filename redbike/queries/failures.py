@@ -1,4 +1,4 @@
-"""Failures in groups: one error of thousands of jobs is one line."""
+"""Failures in groups, so that the same error of thousands of jobs is one line."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from redbike.store.past_runs import Failure
 SAMPLES = 3  # jobs of a group that are named
 LONG = 300  # characters of a message that count
 
-# What differs from one failure to the next: texts in quotes, addresses, long hexadecimal numbers, paths, numbers.
+# Parts that vary between failures of the same kind: texts in quotes, addresses, long hexadecimal numbers, numbers.
 _VARIABLES = (
     (re.compile(r"'[^']*'|\"[^\"]*\""), "'…'"),
     (re.compile(r"\b0x[0-9a-fA-F]+\b|\b[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4,}){1,4}\b"), "…"),
@@ -21,23 +21,23 @@ _VARIABLES = (
 
 @dataclass(slots=True)
 class FailureGroup:
-    """Failures whose messages differ only in what is different each time. Times are epoch seconds."""
+    """Failures whose messages differ only in their variable parts. Times are epoch seconds."""
 
-    key: str  #: a short name of the group, the same each time
-    message: str  #: with what differs left out
+    key: str  #: a short name of the group; the same message always has the same key
+    message: str  #: without the variable parts
     count: int
-    first: float  #: of those that were looked at
-    newest: Failure  #: with what differs
+    first: float  #: when the oldest of the given failures happened
+    newest: Failure  #: with its variable parts
     samples: list[str]  #: ids of some of the jobs
 
     @property
     def last(self) -> float:
-        """When the newest one failed."""
+        """When the newest failure happened."""
         return self.newest.failed
 
 
 def normalize(failure: Failure) -> str:
-    """Return the message of a failure without what differs from one failure to the next."""
+    """Return the message of a failure without its variable parts."""
     text = failure.error[:LONG]
     if len(failure.jobid) > 1:
         text = text.replace(failure.jobid, "…")
@@ -52,7 +52,7 @@ def name_group(message: str) -> str:
 
 
 def group_failures(failures: Iterable[Failure]) -> list[FailureGroup]:
-    """Return groups of failures, the largest one first, and the newer one of two that are as large."""
+    """Return groups of failures, the largest first; of groups of the same size, the newest first."""
     groups: dict[str, FailureGroup] = {}
     for failure in failures:
         message = normalize(failure)

@@ -1,4 +1,4 @@
-"""The forecast: what will run when, in the next hours, and where too much comes together."""
+"""The forecast: which runs are due in the next hours, and in which minutes too many are due at once."""
 
 import math
 import re
@@ -22,26 +22,26 @@ from redbike.store.store import Store
 from redbike.text.printable import cut
 
 MOST_HOURS = 168
-DENSEST = 5  # minutes that are told of
-MANY = 10  # jobs with the same schedule for which it is worth spreading them
-SHARES = 3  # schedules of a minute that are told
+DENSEST = 5  # minutes that are listed
+MANY = 10  # jobs with the same schedule, from which it is worth spreading them
+SHARES = 3  # schedules that are listed for a minute
 MOST_CLOSED = 5  # queues that are named
-MOST_PLANS = 20  # schedules of all that are told
+MOST_PLANS = 20  # schedules that are listed for the whole forecast
 HOUR = 60  # minutes
-WORTH_IT = 0.9  # how much of the densest minute may be left when its jobs are spread
+WORTH_IT = 0.9  # the share of the densest minute that may be left after its jobs are spread
 
-# The minute of cron as one number, and what is before and behind it.
+# A cron expression whose minute is one number; the groups are the parts before and after it.
 _FIELDS = re.compile(r"(CRON_TZ=\S+ )?\d+ (\S+ \S+ \S+ \S+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Quarter:
-    """What a queue has to run in a quarter of an hour."""
+    """The runs of a queue in a quarter of an hour."""
 
     start: float  #: epoch seconds
-    queue: str  #: "" if nobody knows
+    queue: str  #: "" if it is not known
     runs: int
-    busy: float | None  #: how many workers are busy with that, on average, as runs took so far; None if nobody knows
+    busy: float | None  #: average number of workers that these runs keep busy, by past durations; None if unknown
     jobs: tuple[str, ...] = ()  #: ids of some of its jobs, up to 20
 
 
@@ -56,21 +56,21 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Minute:
-    """A minute in which much is due."""
+    """A minute in which many runs are due."""
 
-    start: float
+    start: float  #: epoch seconds
     runs: int
     shares: tuple[Share, ...]  #: the largest ones; if there are very many schedules, not all are known
 
     @property
     def is_more(self) -> bool:
-        """Whether other jobs run then, too."""
+        """Whether jobs outside of `shares` run in this minute, too."""
         return self.runs > sum(share.jobs for share in self.shares)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What jobs with the same schedule will run."""
+    """The coming runs of jobs with the same schedule."""
 
     share: Share
     first: float  #: the minute in which the first of them runs, in epoch seconds
@@ -79,38 +79,38 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Relief:
-    """What the densest minute would be if the jobs with one schedule were spread."""
+    """The effect on the densest minute if the jobs with one schedule were spread."""
 
     share: Share
-    seconds: int  #: over which they would be
-    runs: int  #: that would be left in the minute
-    most: int  #: in the densest minute then
-    hashed: str  #: the schedule with H in place of its minute; "" if that cannot be
+    seconds: int  #: over which the jobs would be spread
+    runs: int  #: that would be left in this minute
+    most: int  #: that would be in the densest minute after this
+    hashed: str  #: the schedule with H in place of its minute; "" if this is impossible
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What will run in [`start`, `end`), epoch seconds. As an iterable, its quarters."""
+    """The runs that are due in [`start`, `end`), epoch seconds. Iterating over it yields its quarters."""
 
     start: float
     end: float
-    quarters: tuple[Quarter, ...]  #: by time and queue; those in which nothing runs are left out
+    quarters: tuple[Quarter, ...]  #: by time and queue, without quarters in which nothing runs
     densest: tuple[Minute, ...]
     relief: Relief | None
-    plans: tuple[Plan, ...]  #: of the schedules with the most jobs, by when they run first
+    plans: tuple[Plan, ...]  #: of the schedules with the most jobs, by their first runs
     schedules: int  #: that run; if there are very many, not all are known
     jobs: int  #: that run
     runs: int
-    continuous: int  #: jobs that run again as soon as they have run, which are not counted
-    paused: int  #: of these jobs, those that are paused; only those are counted whose pause ends by itself
-    hidden: int = 0  #: jobs that run more often than was asked for, and are left out
-    closed: tuple[str, ...] = ()  #: queues that are paused all the time, so not counted; "" is all of them
+    continuous: int  #: jobs that run again as soon as a run has ended; they are not counted
+    paused: int  #: jobs that are paused; their runs count only if the pause has an end
+    hidden: int = 0  #: jobs that are left out because they run more often than `every`
+    closed: tuple[str, ...] = ()  #: queues that are paused all the time, so not counted; "" means everything
 
     def __iter__(self) -> Iterator[Quarter]:
         return iter(self.quarters)
 
     def explain_closed(self) -> str:
-        """Return which queues are not counted as they are paused, in a sentence; "" for none."""
+        """Return a sentence that names the queues that are not counted because they are paused; "" for none."""
         if "" in self.closed:
             return "Everything is paused for longer, so nothing of it is counted."
         names = cut(self.closed, MOST_CLOSED)
@@ -128,13 +128,13 @@ def make_forecast(
     settings: Settings | None = None,
     every: float = 0.0,
 ) -> Forecast:
-    """Look at all jobs, or at `jobids`, or at those of a queue: what do they run from `start` on, until a quarter ends?
+    """Return the runs of all jobs, of `jobids`, or of a queue, for `hours` from `start`, up to a whole quarter.
 
-    `report` hears how many jobs of how many were looked at. The `settings` say what becomes of what falls into a
-    blackout, or a pause of a queue. Jobs that run more often than `every` so many seconds are left out, if it is not 0.
+    `report` gets the number of jobs read so far, and of all jobs. The `settings` decide on occurrences in a blackout,
+    or in a pause of a queue. If `every` is not 0, jobs that run more often than every `every` seconds are left out.
     """
     end = math.ceil((start + hours * 3600) / QUARTER) * QUARTER
-    # What windows long before the start have held has run by then, and there may be millions of them.
+    # Occurrences held by windows long before the start have run by then; there may be millions of such windows.
     calendar = read_calendar(store, settings or Settings(), now, end, start - MOST_HOURS * 3600)
     counting = Counting(start, end, now, store.name_queue, calendar, every)
     paused = _count(store, counting, now, end, jobids, report, queue)
@@ -195,9 +195,9 @@ def list_coming(
     following: int,
     note_paused: Callable[[str], None] = lambda jobid: None,
 ) -> Iterator[list[ComingJob]]:
-    """Yield pages of the jobs that have something to run by `end`, or of `jobids`; it is `now`, in epoch seconds.
+    """Yield pages of the jobs that are due by `end`, or of `jobids`; it is `now`, in epoch seconds.
 
-    Those that follow others, `following` of them, have the due times of their parents.
+    Followers, of which there are `following`, have the due times of their parents.
     """
     budget = Budget()
     for page in store.coming.list_pages(now, end, jobids, note_paused):
@@ -219,7 +219,7 @@ def _list_quarters(counting: Counting) -> Iterator[Quarter]:
         total.seconds += load.seconds
     for (number, queue), load in sorted(counting.loads.items()):
         total = known[queue]
-        # Of runs of which nothing is known, as much as the others of their queue take on average.
+        # Runs of unknown duration are taken to last as long as the average run of their queue.
         mean = total.seconds / total.runs if total.runs else None
         busy = None if mean is None else (load.seconds + load.unknown * mean) / QUARTER
         yield Quarter(float(counting.base + number * QUARTER), queue, load.runs, busy, tuple(sorted(load.jobs)))
@@ -255,12 +255,12 @@ def _find_shares(counting: Counting, minute: int) -> dict[str, Share]:
 
 
 def _find_relief(counting: Counting, number: int, minute: Minute) -> Relief | None:
-    """Return what it would be if the most jobs of a minute that have the same schedule were spread."""
+    """Return the effect of spreading the largest share of a minute; None if it is not worth it."""
     share = minute.shares[0] if minute.shares else None
     if share is None or share.jobs < MANY:
         return None
     groups = [group for group in counting.groups.values() if group.schedule == share.schedule]
-    # Not longer than from one occurrence to the next: it would come after that.
+    # Spread at most over one period: otherwise an occurrence would run after the next one is due.
     gaps = [second - first for group in groups for first, second in pairwise(sorted(group.minutes or ()))]
     width = min([HOUR, *gaps])
     if width < 2:

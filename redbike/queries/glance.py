@@ -1,6 +1,6 @@
-"""What a person wants to see at a glance. What it costs does not grow with the number of jobs.
+"""The overview of jobs, queues and processes. Its cost does not grow with the number of jobs.
 
-It grows only with the number of those that alert if they are late.
+It grows only with the number of jobs that alert if they are late.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ NAMED = 5  # dead jobs whose failures are read
 
 
 class Unplaced(NamedTuple):
-    """A job that is due, and whose queue a dispatcher could not name. It tries that `again`, every two seconds."""
+    """A due job whose queue a dispatcher could not name. It tries again at `again`, every two seconds."""
 
     jobid: str
     why: str
@@ -36,14 +36,14 @@ class Unplaced(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """All queues and processes, and how many jobs are where."""
+    """All queues and processes, and the number of jobs in each place."""
 
     total: Total
     processes: Sequence[Process]  # lost ones first
     queues: Sequence[Queue]
-    is_paused: bool  # everything is
+    is_paused: bool  # whether everything is paused
     dead: Dead
-    lacking: Sequence[tuple[str, str]] = ()  # jobs that are to run, and whose command no worker of their queue has
+    lacking: Sequence[tuple[str, str]] = ()  # (job id, queue) of jobs without a worker that has their command
     unplaced: Sequence["Unplaced"] = ()
     rewinds: Sequence[Rewind] = ()  # those that nobody has acknowledged
     late: Sequence[Late] = ()  # jobs that have not begun, or not ended, in the time that their options give them
@@ -57,12 +57,12 @@ class Glance:
 
     @property
     def knows_processes(self) -> bool:
-        """Whether it is known who is there: where the server takes no changes, nobody can be seen."""
+        """Whether running processes are known: if the server refuses all changes, they cannot send heartbeats."""
         return self.refusal is None or self.refusal.is_full
 
     @property
     def unworked(self) -> set[str]:
-        """The queues that are open, in which jobs wait, and that no worker works, as far as that is known."""
+        """The open queues in which jobs wait, but that no worker works, as far as workers are known."""
         if not self.knows_processes:
             return set()
         alive = [each for each in self.processes if each.state == "alive"]
@@ -72,20 +72,20 @@ class Glance:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A glance, and some jobs of which one wants to know."""
+    """A glance, and lists of jobs to show."""
 
     glance: Glance
-    soonest: Sequence[Job]  # those that are due first; their last runs are not told
-    failures: Sequence[Failure]  # those of dead jobs, and then the newest ones
+    soonest: Sequence[Job]  # the jobs that are due first, without their last runs
+    failures: Sequence[Failure]  # first those of dead jobs, then the newest ones
     running: Sequence[Running]  # the oldest first
-    in_flight: int  # runs in all
-    found: Sequence[Job] | None = None  # those that somebody looks for; None if nobody does
+    in_flight: int  # number of all runs in flight
+    found: Sequence[Job] | None = None  # the results of a search; None without a search
 
 
 def read_glance(
     store: Store, max_lag: float = 0.0, with_rates: bool = True, settings: Settings | None = None
 ) -> Glance:
-    """Read all of it. Only those jobs count as due that have been for more than `max_lag` seconds."""
+    """Read the overview. A job counts as due only if it has been due for more than `max_lag` seconds."""
     total = store.totals.read(max_lag)
     queues = store.depths.list_all(with_rates, total.now - max_lag if max_lag else None)
     processes = store.workers.list_all()
@@ -106,7 +106,7 @@ def is_all_paused(store: Store, now: float) -> bool:
 
 
 def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[str, str]]:
-    """Yield (job id, queue) for each job that workers have left, if no worker has its command by now."""
+    """Yield (job id, queue) for each job that workers could not run, if still no worker has its command."""
     alive = [each for each in processes if each.kind == "worker" and each.state == "alive"]
     lacking = dict(pair for each in alive for pair in each.lacks)
     for job in store.questions.list_states(sorted(lacking)) if lacking else ():
@@ -117,7 +117,7 @@ def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[
 
 
 def find_unplaced(store: Store, processes: Sequence[Process]) -> Iterator[Unplaced]:
-    """Yield the jobs that `processes` could not place, 20 of each in a shard at most, if they are still due."""
+    """Yield the jobs that `processes` could not place, at most 20 of each process in a shard, if they are still due."""
     told = dict(pair for each in processes if each.state == "alive" for pair in each.unplaced)
     for job in store.questions.list_states(sorted(told)) if told else ():
         due = RetryState.parse(job.retry_state).due
@@ -126,9 +126,9 @@ def find_unplaced(store: Store, processes: Sequence[Process]) -> Iterator[Unplac
 
 
 def add_unplaced(total: Total, unplaced: Iterable[Unplaced], max_lag: float = 0.0) -> Total:
-    """Count these as due too, if they have been for more than `max_lag` seconds.
+    """Count these jobs as due, too, if they have been due for more than `max_lag` seconds.
 
-    Until they are tried again, the timeline does not tell that.
+    On the timeline, they seem to be due only at the next attempt.
     """
     dues = [each.due for each in unplaced if each.again > total.now and each.due < total.now]
     late = sum(due < total.now - max_lag for due in dues)
@@ -137,20 +137,20 @@ def add_unplaced(total: Total, unplaced: Iterable[Unplaced], max_lag: float = 0.
 
 
 def find_jobs(store: Store, text: str) -> Sequence[Job]:
-    """Return some jobs that fit a pattern, or with a part of their ids. Raise `BadJobId` for a bad one."""
+    """Return some jobs that match a pattern, or whose ids contain `text`. Raise `BadJobId` for a bad pattern."""
     pattern = make_search(text)
     search = JobSearch(pattern=pattern, matches=compile_patterns([pattern]))
     return store.overview.read_page(search, Cursor()).jobs
 
 
 def read_view(store: Store, number: int, max_lag: float = 0.0, settings: Settings | None = None) -> View:
-    """Read a glance, the `number` jobs that are due first, and as many failures and runs that tell their progress."""
-    # Before the clock is read: else what begins meanwhile would begin in the future.
+    """Read a glance, the `number` jobs that are due first, and up to `number` failures and runs in flight."""
+    # Before the clock is read: otherwise a run that begins meanwhile would begin in the future.
     flying, in_flight = store.questions.list_in_flight(number)
     glance = read_glance(store, max_lag, settings=settings)
     first, known = glance.dead.failures, glance.dead.times
     newest = store.past.read_failures(None, number).failures if glance.total.failing else []
     failures = [*first, *(each for each in newest if each.jobid not in known)]
-    # The last runs of those that are due next are not told if they are not archived.
+    # The jobs that are due next have no last run here if it is not archived yet.
     soonest = store.overview.read_named(store.timeline.list_soonest(number), {})
     return View(glance, soonest, failures[:number], list_running(flying, glance.processes), in_flight)

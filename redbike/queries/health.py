@@ -1,7 +1,6 @@
-"""Whether all is well: a running dispatcher, jobs that are neither overdue nor wait for long, and nobody lost.
+"""Whether all is well: a dispatcher runs, no job is overdue or waits for long, no process is lost, and more.
 
-Nothing here takes longer because there are more jobs, but for those that are named, and those that alert if they are
-late.
+The cost does not grow with the number of jobs, except for jobs that are named, and jobs that alert if they are late.
 """
 
 from collections import Counter
@@ -23,29 +22,29 @@ from redbike.store.timeline import is_ahead
 from redbike.store.upkeep import MINE, REPAIR
 from redbike.text.printable import escape, name_number
 
-MAX_LAG = 60.0  # seconds for which jobs may wait, if nothing else is asked for
-MOST_LAG = 1e10  # seconds, as of every duration
-RECENT = 600.0  # seconds for which a lost process counts: others have its jobs by then
-MOST = 5  # of each kind of problem that are told
+MAX_LAG = 60.0  # seconds for which jobs may wait, by default
+MOST_LAG = 1e10  # seconds, the limit of every duration
+RECENT = 600.0  # seconds for which a lost process is a problem: after that, others have its jobs
+MOST = 5  # problems of each kind that are listed
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether all is well, at one instant. What is `paused` is no problem: somebody wants it so.
+    """Whether all is well, at one instant. A pause is no problem: somebody wants it.
 
-    `problems` are sentences without an end, none if all is well. `metrics` are those of the instant, by name: ``lag``
-    (seconds for which the oldest job that is due has waited), ``overdue`` (jobs that no dispatcher has moved in time),
-    ``waiting`` and ``in_flight`` (jobs), ``failing`` (jobs that have failed and not succeeded since), ``dead`` (those
-    of them that have failed for good though their schedules would go on), ``dispatchers``, ``workers`` (those that are
-    alive), ``lost`` (both kinds, of late) and ``late`` (jobs that have not begun, or not ended, in the time that their
-    options give them).
+    `problems` are sentences without a full stop; there are none if all is well. `metrics` are numbers by name: ``lag``
+    (seconds for which the oldest due job has waited), ``overdue`` (jobs that no dispatcher has moved in time),
+    ``waiting`` and ``in_flight`` (jobs), ``failing`` (jobs that have failed and not succeeded since), ``dead`` (jobs
+    among these that have failed for good, although their schedules would go on), ``dispatchers`` and ``workers``
+    (processes that are alive), ``lost`` (processes that were lost in the last 10 minutes) and ``late`` (jobs that have
+    not begun, or not ended, in the time that their options allow).
     """
 
     problems: tuple[str, ...]
     metrics: dict[str, float] = field(default_factory=dict)
     max_lag: float = MAX_LAG
-    paused: tuple[str, ...] = ()  #: what somebody has paused: "everything", or queues
-    #: what each problem is about: ``server``, ``dead``, ``dispatchers``, ``overdue``, ``queues``, ``commands``,
+    paused: tuple[str, ...] = ()  #: what is paused: "everything", or names of queues
+    #: the topic of each problem: ``server``, ``dead``, ``dispatchers``, ``overdue``, ``queues``, ``commands``,
     #: ``lost``, ``stuck``, ``late``, ``rewound`` or ``jobs``
     topics: tuple[str, ...] = ()
 
@@ -55,7 +54,7 @@ class Health:
         return not self.problems
 
     def format_line(self) -> str:
-        """Return all in one line, as Nagios reads it: a word, a text, a bar, and the figures."""
+        """Return one line for Nagios: OK or PROBLEM, a text, a bar, and the metrics."""
         problems = f"{'; '.join(self.problems)}{self._describe_pauses()}"
         text = f"PROBLEM: {problems}" if self.problems else f"OK: {self.describe()}"
         metrics = [f"{name}={self._format_metric(name, value)}" for name, value in self.metrics.items()]
@@ -66,7 +65,7 @@ class Health:
         return f"{value:.3f}s;{self.max_lag:g}" if name == "lag" else f"{value:.0f}"
 
     def describe(self) -> str:
-        """Return in words what there is, if all is well."""
+        """Return the number of processes and jobs in words, for a line that says that all is well."""
         metrics = {name: int(value) for name, value in self.metrics.items()}
         dispatchers, workers = (name_number(metrics[f"{kind}s"], kind) for kind in ("dispatcher", "worker"))
         numbers = f"{dispatchers}, {workers}, {metrics['waiting']:,} waiting, {metrics['in_flight']:,} running"
@@ -77,7 +76,7 @@ class Health:
 
 
 def check_health(store: Store, patterns: Sequence[str], max_lag: float, settings: Settings) -> Health:
-    """Return whether all is well, and whether each job that `patterns` name has succeeded when it was last to run.
+    """Return whether all is well. Each job that `patterns` name must have succeeded when it was last to run.
 
     No job may be due for more than `max_lag` seconds. Raise `BadJobId`.
     """
@@ -89,12 +88,12 @@ def check_health(store: Store, patterns: Sequence[str], max_lag: float, settings
 
 
 def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
-    """Return whether what was `found` is well, and there are no `others`, which are further problems."""
+    """Return the health of the jobs and processes in `found`. `others` are further problems."""
     total, now, queues, refusal = found.total, found.now, found.queues, found.refusal
     overdue, first = (0, None) if found.is_paused else (total.due, total.first_due)
     lost = [each for each in found.processes if each.state == "lost" and now - each.seen < RECENT]
     alive = [each for each in found.processes if each.state == "alive"]
-    # One that is alive has gone round: by that it is seen.
+    # A process that is alive works: its loop sends the heartbeats.
     kinds = Counter(each.kind for each in alive)
     is_known = found.knows_processes
     found_of = {
@@ -138,7 +137,7 @@ def _check_dead(dead: Dead) -> Iterator[str]:
 
 
 def describe_refusal(refusal: Refusal) -> str:
-    """Return what the server refuses, and why, as it says itself."""
+    """Return what the server refuses, and why, in its own words."""
     what = "new jobs" if refusal.is_full else "all changes, so no job runs"
     return f"the server refuses {what}: {refusal.text}"
 
@@ -205,7 +204,7 @@ def _check_rewinds(found: Glance) -> Iterator[str]:
 
 
 def _list_some(problems: Iterator[str]) -> Iterator[str]:
-    """Yield the first problems, and how many more there are."""
+    """Yield the first `MOST` problems, and how many more there are."""
     yield from islice(problems, MOST)
     if more := sum(1 for _ in problems):
         yield f"and {more:,} more of that kind"

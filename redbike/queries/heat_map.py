@@ -1,4 +1,4 @@
-"""The forecast as a heat map: how much runs in each quarter of an hour of a day, or in each hour of a week."""
+"""The forecast as a heat map: the number of runs in each quarter of an hour of a day, or in each hour of a week."""
 
 import math
 from collections import Counter
@@ -11,20 +11,20 @@ from redbike.queries.counting import QUARTER
 from redbike.queries.forecast import Forecast
 
 Span = Literal["day", "week"]
-HOURS: dict[Span, int] = {"day": 24, "week": 168}  # that a forecast of each has
+HOURS: dict[Span, int] = {"day": 24, "week": 168}  # of the forecast for each span
 CELL: dict[Span, int] = {"day": QUARTER, "week": 4 * QUARTER}  # seconds
-LEVELS = 8  # of heat, besides none
+LEVELS = 8  # of heat, without level 0
 MOST_QUEUES = 15  # that have a row of their own
-OTHERS = "…"  # the row of all other ones
+OTHERS = "…"  # the row of all other queues
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A part of the time."""
+    """A quarter of an hour or an hour of the forecast."""
 
     runs: int
     level: int  #: from 0, where nothing runs, to `LEVELS`
-    start: float  #: when it begins, in epoch seconds; of an hour that comes twice, the first one
+    start: float  #: epoch seconds; if clocks are set back and the hour comes twice, the first one
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The time as one row of cells."""
+    """All cells of a queue in one row."""
 
     queue: str | None  #: None: all queues together
     runs: int
     levels: tuple[int, ...]
     peak: float | None  #: when the hottest cell begins, in epoch seconds
-    most: int  #: runs of that
+    most: int  #: runs of the hottest cell
 
 
 def make_grid(forecast: Forecast, span: Span, zone: str) -> Grid:
@@ -79,7 +79,7 @@ def make_grid(forecast: Forecast, span: Span, zone: str) -> Grid:
 
 
 def list_strips(forecast: Forecast, span: Span) -> list[Strip]:
-    """Return a strip of all queues together, and one of each of those that run most; the levels compare with all."""
+    """Return a strip of all queues together, and one for each queue with the most runs, in levels of the same scale."""
     size = CELL[span]
     base = math.floor(forecast.start / size) * size
     number = math.ceil((forecast.end - base) / size)
@@ -114,5 +114,5 @@ def _find_place(moment: datetime, span: Span) -> tuple[str, int]:
 
 
 def _find_level(runs: int, most: int) -> int:
-    # By the root: else one peak would leave all the rest as if there were nothing.
+    # By the square root: otherwise one peak would make all other cells look empty.
     return math.ceil(LEVELS * math.sqrt(runs / most)) if runs else 0

@@ -1,4 +1,4 @@
-"""The hosts of a job for every host: what it does on each of them."""
+"""The hosts of a job for every host, and the state of its job on each host."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -42,12 +42,12 @@ def _describe(state: JobState, host: str, seen: float, own: JobState) -> HostDet
 
 
 def find_next(hosts: list[HostDetails]) -> float | None:
-    """Return when the first of the jobs is due; None if none is."""
+    """Return the earliest due time of the jobs; None if none is due."""
     return min((each["next_run"] for each in hosts if each["next_run"] is not None), default=None)
 
 
 def has_next(each: HostDetails) -> bool:
-    """Tell whether a host runs the job by its schedule, as things are: also one that has no job yet."""
+    """Tell whether the host will run the job by its schedule; True also if the host has no job yet."""
     if each["next_run"] is not None:
         return True
     pause = each.get("paused")
@@ -57,11 +57,11 @@ def has_next(each: HostDetails) -> bool:
 
 
 def find_timed(jobid: str, job: Mapping[str, Any]) -> tuple[str, Schedule]:
-    """Return as which job one runs next, and its schedule with jitter, from the answer of `Redbike.tell`.
+    """Return the job that runs next for `jobid`, and its schedule with jitter. `job` is the answer of `Redbike.tell`.
 
-    That is the job itself; of one for every host, the job that is due first there. While there is none, it is itself,
-    with the schedule that each would have, or with its own, which is never due, if there are hosts, or if it is paused.
-    Raise `BadSchedule`.
+    This is the job itself; for a job for every host, it is the job on a host that is due first. If there is none, it is
+    the job for every host itself: with the schedule of each host, if it is not paused and has no host now; else with
+    its own schedule, which is never due. Raise `BadSchedule`.
     """
     schedule = parse_stored(job["schedule"])
     if schedule.is_for_hosts:
@@ -75,7 +75,7 @@ def find_timed(jobid: str, job: Mapping[str, Any]) -> tuple[str, Schedule]:
 
 
 def _rank(each: HostDetails) -> tuple[bool, float]:
-    """Return what is smallest for the job that is due first; one that is paused until an instant comes after these."""
+    """Return a sort key: the job that is due first has the smallest one. Jobs paused until an instant come last."""
     if (due := each["next_run"]) is not None:
         return False, due
     until = each["paused"]["until"] if "paused" in each else None
@@ -83,7 +83,7 @@ def _rank(each: HostDetails) -> tuple[bool, float]:
 
 
 def describe_host(each: HostDetails, clock: Clock) -> str:
-    """Return in words what there is of a host."""
+    """Return the state of the job on a host, in words."""
     if each.get("gone"):
         return f"gone, no worker of its queue since {clock.name(each['seen'])}"
     if each.get("taken"):

@@ -1,10 +1,10 @@
-"""What is known of a span of time: runs, failures, changes and processes, by time, and the first unusual thing.
+"""The report of a span of time: runs, failures, changes and processes, by time, and the first unusual event.
 
 It can be written as plain text, to be pasted into a report.
 
-Redis keeps no list of runs by time. So what is found without looking at every job comes first: the failures, the
-changes, the processes, and the runs of the jobs that these name. The runs of all other jobs are read for a limited
-time, and what was not read is counted.
+Redis keeps no list of runs by time. So what is found without reading every job is read first: the failures, the
+changes, the processes, and the runs of the jobs that these name. Then the runs of all other jobs are read for a limited
+time. Jobs that were not read are counted.
 """
 
 import math
@@ -33,7 +33,7 @@ LONG = 300  # characters of a line
 
 
 class Lane(StrEnum):
-    """What kind of thing happened."""
+    """The kinds of events in a report."""
 
     RUNS = "runs"
     FAILURES = "failures"
@@ -42,7 +42,7 @@ class Lane(StrEnum):
 
     @property
     def single(self) -> str:
-        """Return the name of one such thing."""
+        """Return the name of one such event."""
         return "process" if self is Lane.PROCESSES else self.value.removesuffix("s")
 
 
@@ -56,9 +56,9 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened."""
+    """An event at one instant."""
 
-    time: float  #: epoch seconds: of a run, when it ended, if that is in the window
+    time: float  #: epoch seconds; for a run, its end, if this is in the window
     lane: Lane
     text: str
     jobid: str = ""
@@ -66,19 +66,19 @@ class Moment:
 
 @dataclass(slots=True)
 class Incident:
-    """What is known of the time from `since` to `until`, in epoch seconds; it is `now`."""
+    """All that is known of the time from `since` to `until`, in epoch seconds; it is `now`."""
 
     since: float
     until: float
     now: float
     moments: list[Moment] = field(default_factory=list)  #: by time
     first: Unusual | None = None
-    counts: Counter[Lane] = field(default_factory=Counter)  #: also of what is not in `moments`
-    skipped: Counter[str] = field(default_factory=Counter)  #: occurrences of the jobs concerned, ever, by reason
-    concerned: int = 0  #: those jobs, as far as they were read
+    counts: Counter[Lane] = field(default_factory=Counter)  #: of all events, also those that are not in `moments`
+    skipped: Counter[str] = field(default_factory=Counter)  #: skipped occurrences of these jobs so far, by reason
+    concerned: int = 0  #: of the `named` jobs, those that were read
     named: int = 0  #: all jobs that failed or were changed
     looked_at: int = 0  #: jobs whose kept runs were read
-    jobs: int = 0  #: that have kept runs, at least
+    jobs: int = 0  #: lower bound of the number of jobs with kept runs
     cuts: list[str] = field(default_factory=list)  #: what is missing, in words
 
     def add(self, moment: Moment) -> None:
@@ -87,9 +87,9 @@ class Incident:
         self.counts[moment.lane] += 1
 
     def list_first(self, most: int) -> list[Moment]:
-        """Return `most` of the moments, by time: ordinary runs are left out first, and what is far from the center.
+        """Return `most` of the moments, by time. Ordinary runs are left out first, then moments far from the center.
 
-        That is the first unusual thing, or else the middle of the window.
+        The center is the first unusual event, or else the middle of the window.
         """
         if len(self.moments) <= most:
             return self.moments
@@ -101,7 +101,7 @@ class Incident:
 def gather(store: Store, since: float, until: float, now: float, patience: float, zone: str = "UTC") -> Incident:
     """Return what is known of [`since`, `until`]; read the runs of all jobs for about `patience` seconds.
 
-    `zone` is the IANA zone in which times are told.
+    `zone` is the IANA zone in which times are shown.
     """
     deadline = time.monotonic() + patience
     incident = Incident(since, until, now)
@@ -131,7 +131,7 @@ def gather(store: Store, since: float, until: float, now: float, patience: float
 def read_changes(store: Store, since: float, until: float, deadline: float) -> tuple[list[LogEntry], bool]:
     """Return the changes of [`since`, `until`], the newest first, and whether some are missing.
 
-    They are read until there are too many, or until `deadline`, of the monotonic clock.
+    They are read until there are too many, or until `deadline`, by the monotonic clock.
     """
     found: list[LogEntry] = []
     for entry in store.log.list_entries():
@@ -145,7 +145,7 @@ def read_changes(store: Store, since: float, until: float, deadline: float) -> t
 
 
 def _read_failures(store: Store, incident: Incident) -> dict[str, dict[str, Any]]:
-    """Return the failures that are kept, by job: the last one of each that has not succeeded since."""
+    """Return the kept failures by job: the last failure of each job that has not succeeded since."""
     found = store.past.list_failures_between(incident.since, incident.until, MOST_FAILURES + 1)
     if len(found) > MOST_FAILURES:
         incident.cuts.append(f"of the jobs that failed, the first {MOST_FAILURES:,} were read")
@@ -164,7 +164,7 @@ def _add_process(incident: Incident, process: Process) -> None:
 def _read_runs(
     store: Store, incident: Incident, named: Sequence[str], failures: dict[str, dict[str, Any]], deadline: float
 ) -> Iterator[Unusual]:
-    """Add the runs, and the failures of which no run is kept; yield what is unusual."""
+    """Add the runs, and the failures of which no run is kept; yield unusual events."""
     incident.jobs = store.journal.count_jobs()
     left, kept = dict(failures), Counter[Lane]()
     if (entries := store.archiver.count_entries()) > MOST_ENTRIES:
@@ -183,7 +183,7 @@ def _read_runs(
             else:
                 incident.counts[moment.lane] += 1
         yield from judge_runs(runs, incident.since, incident.until)
-        # Those that are named come first: they are read in any case.
+        # The named jobs come first: they are read in any case.
         if time.monotonic() > deadline and incident.looked_at >= len(named):
             break
     incident.jobs = max(incident.jobs, incident.looked_at)
@@ -196,7 +196,7 @@ def _read_runs(
 
 
 def _add_failures(incident: Incident, failures: dict[str, dict[str, Any]]) -> Iterator[Unusual]:
-    """Add failures of which no run is kept."""
+    """Add failures of which no run is kept; yield them as unusual events."""
     for jobid, failure in failures.items():
         error = str(failure.get("error", ""))
         incident.add(Moment(failure["failed"], Lane.FAILURES, f"failed: {error}", jobid))
@@ -204,7 +204,7 @@ def _add_failures(incident: Incident, failures: dict[str, dict[str, Any]]) -> It
 
 
 def _describe_run(run: PastRun, incident: Incident) -> Moment | None:
-    """Return a run that began, went on or ended in the window; None for another one."""
+    """Return the moment of a run that began, went on or ended in the window; None for another run."""
     ended = get_end(run)
     if ended < incident.since or run.started > incident.until or not math.isfinite(ended):
         return None
@@ -220,9 +220,9 @@ def _describe_run(run: PastRun, incident: Incident) -> Moment | None:
 
 
 def _add_present(store: Store, incident: Incident, named: Sequence[str], busy: Sequence[str], deadline: float) -> None:
-    """Add runs that still go on, and count what was skipped of the jobs that are named.
+    """Add runs in flight, and count the skipped occurrences of the named jobs.
 
-    The first `NAMED` jobs are read in any case, and further ones until `deadline`, of the monotonic clock.
+    The first `NAMED` jobs are read in any case, and further ones until `deadline`, by the monotonic clock.
     """
     concerned, jobids = set(named), list(dict.fromkeys([*named, *busy]))
     incident.named = len(concerned)
@@ -263,12 +263,12 @@ def _list_lines(incident: Incident, zone: str, prefix: str, moments: Sequence[Mo
 
 
 def count_moments(incident: Incident) -> str:
-    """Return how much there is of each kind."""
+    """Return the number of events of each kind, in words."""
     return ", ".join(f"{incident.counts[lane]:,} {NAMES[lane][incident.counts[lane] != 1]}" for lane in Lane)
 
 
 def describe_first(incident: Incident, zone: str) -> str:
-    """Return the first unusual thing as a sentence."""
+    """Return the first unusual event as a sentence."""
     first = incident.first
     if first is None:
         return "nothing that a rule covers."
@@ -276,7 +276,7 @@ def describe_first(incident: Incident, zone: str) -> str:
 
 
 def describe_skipped(incident: Incident) -> str:
-    """Return what was skipped of the jobs that failed or were changed."""
+    """Return the number of skipped occurrences of the jobs that failed or were changed, in words."""
     said = ", ".join(f"{number:,} {reason}" for reason, number in sorted(incident.skipped.items()))
     jobs = name_number(incident.named, "job")
     if incident.concerned < incident.named:
@@ -285,7 +285,7 @@ def describe_skipped(incident: Incident) -> str:
 
 
 def clean(line: str) -> str:
-    """Return a line of limited length of which every character is visible."""
+    """Return a line of limited length in which every character is visible."""
     return escape((line if len(line) <= LONG else f"{line[:LONG]}…").encode(errors="surrogateescape"))
 
 

@@ -1,4 +1,4 @@
-"""Pages of the jobs that are late, for those who list them."""
+"""Pages of the jobs that are late, for lists."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from redbike.store.store import Store
 
 
 def read_late_page(store: Store, late: Sequence[Late], search: JobSearch, cursor: Cursor) -> JobPage:
-    """Return a page of those jobs of `late`, as `find_late` has found them, for which `search` holds."""
+    """Return a page of the jobs of `late` (from `find_late`) that match `search`."""
     behind = (cursor.entry[0], decode(cursor.entry[1])) if cursor.entry else (-math.inf, "")
     names = [each.jobid for each in late if (each.since, each.jobid) > behind and search.matches(each.jobid)]
     places, jobs = {each.jobid: number for number, each in enumerate(late)}, list[Job]()

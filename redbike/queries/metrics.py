@@ -1,6 +1,6 @@
 """Metrics for Prometheus, in its text format. They name queues, outcomes and reasons, but never jobs.
 
-Each has the prefix as a label: what several monitors say of one prefix can be told from what they say of others.
+Each metric has the prefix as a label: so several prefixes can be monitored side by side.
 
 Needs the package ``prometheus-client``, which the extra ``metrics`` installs.
 """
@@ -29,8 +29,8 @@ from redbike.text import __version__
 
 log = logging.getLogger("redbike")
 
-MOST_QUEUES = 1000  # that have figures of their own
-OTHERS = "…"  # the name under which the other ones have them together
+MOST_QUEUES = 1000  # that have metrics of their own
+OTHERS = "…"  # the name of all other queues together
 KIND = "text/plain; version=0.0.4; charset=utf-8"  # of the text format
 Family = GaugeMetricFamily | CounterMetricFamily
 
@@ -38,11 +38,11 @@ KINDS, STATES = ("dispatcher", "worker"), ("alive", "stopping", "lost")
 
 
 class Metrics(Collector):
-    """Collects the figures of a store each time that it is asked, for a registry of prometheus-client.
+    """Collects the metrics of a store each time that a registry of prometheus-client asks for them.
 
-    It calls `open_store` when it is asked first, and again for as long as that raises `ServerError`. `prefix` is the
-    label of all figures; without it, that is the prefix of the store, and empty for as long as there is none.
-    `settings` tell which jobs are late.
+    The first request calls `open_store`; later requests call it again as long as it has raised `ServerError`. `prefix`
+    is the label of all metrics. The default is the prefix of the store, and empty until the store is open. `settings`
+    decide which jobs are late.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Metrics(Collector):
         self._open_store = open_store
         self._prefix, self._settings = prefix, settings or Settings()
         self._store: Store | None = None
-        self.problem = ""  # why the server has not answered the last time
-        self._asking = threading.Lock()  # one at a time: what is known of the counts is kept from one time to the next
+        self.problem = ""  # why the server did not answer the last request
+        self._asking = threading.Lock()  # one request at a time: the store keeps known counts between requests
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all figures; if the server does not answer, only ``redbike_up``, which is 0, and the version.
+        """Yield all metrics; if the server does not answer, only ``redbike_up``, which is 0, and the version.
 
-        Of several shards, those count that answer. Counters are left out then: it would seem that they begin anew.
+        If some of several shards do not answer, the others count, without counters: they would seem to restart.
         """
         with self._asking, tolerate_missing() as missing:
             try:
@@ -85,27 +85,27 @@ class Metrics(Collector):
         return self._store.keys.prefix if self._store else ""
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: so a registry does not ask the server when this is registered."""
+        """Return nothing, so that a registry does not call the server when this is registered."""
         return []
 
     def format(self) -> str:
-        """Return all figures in the text format."""
+        """Return all metrics in the text format."""
         registry = CollectorRegistry()
         registry.register(self)
         return generate_latest(registry).decode()
 
     def _make(self, name: str, text: str, value: float, **labels: str) -> Metric:
-        """Return a figure with one value."""
+        """Return a metric with one value."""
         return self._add(GaugeMetricFamily(name, text, labels=["prefix", *labels]), [(labels.values(), value)])
 
     def _add(self, family: Family, values: Iterable[tuple[Iterable[str], float]]) -> Metric:
-        """Return a figure with its values, by what the labels besides the prefix are."""
+        """Return a metric with its values. `values` are (labels after the prefix, value)."""
         for labels, value in values:
             family.add_metric([self._find_prefix(), *labels], value)
         return family
 
     def _collect(self, store: Store) -> Iterator[Metric]:
-        """Yield all of them. Raise `ServerError`."""
+        """Yield all metrics of an open store. Raise `ServerError`."""
         processes = store.workers.list_all()
         total = add_unplaced(store.totals.read(), find_unplaced(store, processes))
         text = "Whether the server refuses changes, or at least new jobs as its memory is full."
@@ -117,7 +117,7 @@ class Metrics(Collector):
         text = "Times that the server went back which nobody has acknowledged."
         yield self._make("redbike_unacknowledged_rewinds", text, rewinds)
         queues = store.depths.list_all(with_rates=False)
-        # Always the same ones, as far as possible: a series with gaps cannot be read.
+        # Always the same queues, as far as possible: a series with gaps cannot be read.
         shown = {queue.queue for queue in queues[:MOST_QUEUES]}
         yield from self._describe_queues(queues, shown, total.now)
         counts = store.counts.read()
@@ -128,7 +128,7 @@ class Metrics(Collector):
         yield self._add(family, ((each, seen[each]) for each in product(KINDS, STATES)))
 
     def _describe_jobs(self, store: Store, total: Total, dead: int) -> Iterator[Metric]:
-        # While everything is paused, nobody is to enqueue them: that is no lag, as in `redbike.queries.health.judge`.
+        # While everything is paused, no job is to be enqueued: this is no lag, as in `redbike.queries.health.judge`.
         is_lagging = total.first_due is not None and not is_all_paused(store, total.now)
         lag = max(0.0, total.now - (total.first_due or 0.0)) if is_lagging else 0.0
         for name, text, value in (
@@ -167,7 +167,7 @@ class Metrics(Collector):
         went_back = "redbike_rewinds", "How often the server went back in time.", "rewinds::"
         for title, text, field in (forgotten, went_back):
             yield self._add(CounterMetricFamily(title, text, labels=["prefix"]), [((), counts[field])])
-        # Those of queues for which there was no more room have an empty name.
+        # Counts of queues beyond the limit have an empty name.
         found = Counter[tuple[str, str, str]]()
         for field, number in counts.items():
             kind, what, queue = field.split(":", 2)
@@ -193,5 +193,5 @@ class Metrics(Collector):
 
 
 def _name(queue: str, shown: set[str]) -> str:
-    """Return the name of a queue as it is shown. One that somebody has put into Redis may be no UTF-8."""
+    """Return the name of a queue as it is shown. A name that was written to Redis by hand may be no UTF-8."""
     return queue.encode(errors="backslashreplace").decode() if queue in shown else OTHERS

@@ -1,4 +1,4 @@
-"""Serves the figures and the health of jobs over HTTP: ``/metrics`` for Prometheus, ``/health`` for everybody else."""
+"""Serves the metrics and the health of jobs over HTTP: ``/metrics`` for Prometheus, ``/health`` for other monitors."""
 
 import logging
 import socket
@@ -15,7 +15,7 @@ from redbike.text.parsing import parse_whole
 log = logging.getLogger("redbike")
 
 LOOPBACK = "127.0.0.1"
-CLIENT_TIMEOUT = 5.0  # seconds that a client may take to send its request, or to read the answer
+CLIENT_TIMEOUT = 5.0  # seconds that a client may take to send its request, or to read the response
 MOST_AT_ONCE = 20  # requests; further ones are refused
 TEXT = "text/plain; charset=utf-8"
 
@@ -32,7 +32,7 @@ Answer = Callable[[dict[str, list[str]]], Page]  # from the parameters of a requ
 
 
 class Address(NamedTuple):
-    """Where to listen."""
+    """The host and port to listen on."""
 
     host: str
     port: int
@@ -41,7 +41,7 @@ class Address(NamedTuple):
 def parse_address(text: str) -> Address:
     """Return the address of a text such as 9199, :9199, 0.0.0.0:9199 or [::1]:9199. Raise `BadConfig`.
 
-    Without a host, it is the loopback interface.
+    The default host is the loopback interface.
     """
     host, _, port = text.rpartition(":")
     if (number := parse_whole(port, 65535)) is None:
@@ -54,14 +54,14 @@ def parse_address(text: str) -> Address:
 
 
 def make_url(host: str, port: int) -> str:
-    """Return the URL of what listens at an address, without a slash at the end."""
+    """Return the URL of a server at an address, without a slash at the end."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class Server(ThreadingHTTPServer):
     """Answers requests for `pages`, by their paths, each in a thread of its own. Use it in a ``with``.
 
-    Raise `OSError` if the address cannot be listened to.
+    Raise `OSError` if it cannot listen on the address.
     """
 
     daemon_threads = True
@@ -76,12 +76,12 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it listens, without a slash at the end."""
+        """The URL of the server, without a slash at the end."""
         host, port = self.server_address[:2]
         return make_url(str(host), port)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what goes wrong with a request, unless it is the client that has gone away."""
+        """Log an error in a request, unless the client has disconnected."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             log.exception("a request failed")
 
@@ -128,4 +128,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.free.release()
 
     def log_message(self, *_: object) -> None:
-        """Log nothing: it is asked every few seconds."""
+        """Log nothing: requests come every few seconds."""

@@ -1,9 +1,9 @@
-"""Whether jobs that somebody names have succeeded when they were last to run: a few by their ids, or very many.
+"""Whether named jobs have succeeded when they were last to run: a few by their ids, or very many by patterns.
 
-Of those that a pattern matches the server says which may not be well, see ``lua/triage.lua``. Only the first of these
-are looked at one by one, so that it can be told what is wrong with them.
+For a pattern, the server finds the jobs that may have a problem, see ``lua/triage.lua``. Only the first of these are
+read one by one, to describe their problems.
 
-Who names a job for every host means those that it has on its hosts: it never runs itself.
+The name of a job for every host means its jobs on the hosts: it never runs itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,11 +28,11 @@ from redbike.store.records import RetryState
 from redbike.store.schedules import find_jitter, read_schedule
 from redbike.store.store import Store
 
-TOGETHER = 20  # jobs that are looked at in one round trip
+TOGETHER = 20  # jobs that are read in one round trip
 
 
 class NamedJobs:
-    """Checks jobs of `store`, but for those that were `told` of already. `grace` and `history` are the settings."""
+    """Checks jobs of `store`, except the jobs `told`, which are reported already. `grace`, `history`: the settings."""
 
     def __init__(
         self, store: Store, clock: Clock, max_lag: float, grace: float, history: int, told: Iterable[str] = ()
@@ -40,24 +40,24 @@ class NamedJobs:
         self._store = store
         self._clock = clock
         self._grace, self._history = grace, history
-        self._latest = clock.now - max_lag  # what should have run by then is late
+        self._latest = clock.now - max_lag  # an occurrence due by then should have run
         self._seen = set(told)
         self._newest: dict[str, PastRun | None] = {}  # runs that are not archived yet
         self._occurrences = _Occurrences(self._latest)
         self._changes = _Changes(store)
 
     def check(self, patterns: Sequence[str], most: int) -> Iterator[str]:
-        """Yield what is wrong with the jobs of `patterns`, or that there are none; "" for each beyond `most`.
+        """Yield each problem of the jobs of `patterns`, also that a pattern has no job; "" for each beyond `most`.
 
         Raise `BadJobId`.
         """
         patterns = [check_pattern(text) for text in patterns]
         if patterns:
-            # First what may be archived meanwhile: then it is read twice, and not missed.
+            # Read first the runs that may be archived meanwhile: then they are read twice, and not missed.
             self._newest = self._store.journal.read_newest()
         named = 0
         for pattern in patterns:
-            # Those that are named by their ids may have any letters.
+            # A job that is named by its id may have any characters in it.
             found = self._check_many(pattern) if is_pattern(pattern) else self._check_one(pattern)
             for jobid, problem in found:
                 named += 1
@@ -74,14 +74,14 @@ class NamedJobs:
         yield from self._check_on_hosts({base: self._store.hosts.read(base) for base in bases})
 
     def _check_many(self, pattern: str) -> Iterator[tuple[str, str]]:
-        """Yield each job that is not well, and what is wrong with it, "" if that is not known yet."""
+        """Yield (job id, problem) for each job with a problem; "" if the problem is not known yet."""
         number = 0
         for part in self._store.questions.triage(pattern, self._latest):
             number += part.number
             bad, unsure = list[str](), list[str]()
             for jobid in part.bad:
                 if self._is_new(jobid):
-                    # Of the jobs of a host, those that it has left are well: see `_check`.
+                    # A job on a host that is gone has no problem: see `_check`.
                     (unsure if jobid in self._newest or "@" in jobid else bad).append(jobid)
             for each in part.passed:
                 if self._is_new(each.jobid):
@@ -91,7 +91,7 @@ class NamedJobs:
                         bad.append(each.jobid)
             yield from ((jobid, "") for jobid in bad)
             yield from self._inspect(unsure)
-        # Those that have failed since their runs were archived.
+        # Jobs that have failed since their runs were archived.
         ended = (jobid for jobid, run in self._newest.items() if run and run.outcome is not Outcome.OK)
         fits = compile_patterns([pattern])
         yield from self._inspect([jobid for jobid in ended if fits(jobid) and self._is_new(jobid)])
@@ -103,10 +103,10 @@ class NamedJobs:
     def _check_on_hosts(
         self, bases: Mapping[str, Hosts], is_checked: Callable[[str], bool] = lambda jobid: False
     ) -> Iterator[tuple[str, str]]:
-        """Yield which jobs of bases are not well on a host, and what is wrong with them, but for those checked."""
+        """Yield (job id, problem) for jobs of bases on hosts that have one, except jobs that are checked already."""
         base_of = {name_job(base, host): base for base, hosts in bases.items() for host in hosts.seen}
         for job in self._read((jobid for jobid in base_of if not is_checked(jobid)), PAGE):
-            # A job of that name may be of nobody but its user.
+            # A user may have set a job of this name, which does not belong to the base.
             if find_all_of(job.options)[0] == base_of[job.jobid] and self._is_new(job.jobid):
                 yield from self._judge(job)
 
@@ -116,11 +116,11 @@ class NamedJobs:
         return is_new
 
     def _describe(self, jobid: str) -> str:
-        """Return what is wrong with a job; that has changed if nothing is any more."""
+        """Return the problem of a job, or that it had one a moment ago, if there is none any more."""
         return next((problem for _, problem in self._inspect([jobid])), f"{jobid} was not well a moment ago")
 
     def _inspect(self, jobids: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Yield those jobs that are not well, and what is wrong with them."""
+        """Yield (job id, problem) for those jobs that have one."""
         for job in self._read(jobids):
             yield from self._judge(job)
 
@@ -135,7 +135,7 @@ class NamedJobs:
             yield job.jobid, f"{job.jobid} {problem}"
 
     def _check(self, job: JobState, last: PastRun | None) -> str:
-        """Return what is wrong with a job; "" if it has succeeded when it was last to run, or was not due yet."""
+        """Return the problem of a job; "" if it has succeeded when it was last to run, or was not due yet."""
         clock, latest = self._clock, self._latest
         if job.has_event(Event.BAD):
             return "was never scheduled, as its schedule is bad"
@@ -160,7 +160,7 @@ class NamedJobs:
         return "" if job.run else self._check_skipped(job, last)
 
     def _check_skipped(self, job: JobState, last: PastRun | None) -> str:
-        """Return that the last occurrence was skipped, if it was, and no run has begun since."""
+        """Return that the last occurrence was skipped, if this is so, and no run has begun since; else ""."""
         is_skipped = any(number for reason, number in job.skipped.items() if reason != Skip.WITHDRAWN)
         if job.schedule is None or not is_skipped:
             return ""
@@ -168,16 +168,16 @@ class NamedJobs:
         return "" if due is None else f"was skipped when it was due at {self._clock.name(due)}"
 
     def _find_skipped(self, job: PassedJob) -> float | None:
-        """Return when the last occurrence of a job was due, if that was skipped; else None."""
+        """Return the due time of the last occurrence of a job, if it was skipped; else None."""
         if not parse_options(job.options).get("history", self._history):
-            return None  # no run is kept of it: whether the last one was for that occurrence is not known
+            return None  # no run is kept: whether the last run was for this occurrence is not known
         due = self._occurrences.find_after(job)
-        # Whoever has set it since may have moved its occurrences: the schedule of before is not known.
+        # If it was set since, its occurrences may have moved: the earlier schedule is not known.
         return None if due is None or self._changes.was_set(job.jobid, due) else due
 
 
 class _Occurrences:
-    """Finds the last occurrences by `latest`: once for all jobs that have the same ones."""
+    """Finds the last occurrences up to `latest`, once for all jobs with the same occurrences."""
 
     def __init__(self, latest: float) -> None:
         self._latest = latest
@@ -185,16 +185,16 @@ class _Occurrences:
         self._last = dict[tuple[str, str], float | None]()
 
     def find_after(self, job: PassedJob) -> float | None:
-        """Return when the last occurrence of a job was due, if its last run began before; else None.
+        """Return the due time of the last occurrence of a job, if its last run began before it; else None.
 
-        A run that began later has made up for those that were skipped.
+        A run that began later replaces the skipped occurrences.
         """
         key = (job.schedule, job.jobid if find_jitter(job.options) else "")
         if key not in self._last:
             schedule = read_schedule(job.jobid, job.schedule, job.options)
             if schedule is None:
                 return None
-            # Most schedules are those of one job: to look for the next occurrence takes less.
+            # Most schedules belong to only one job: then it is faster to compute the next occurrence.
             if key not in self._met and job.started is not None and not self._is_over(schedule, job.started):
                 self._met.add(key)
                 return None
@@ -209,15 +209,15 @@ class _Occurrences:
 
 
 class _Changes:
-    """Tells when jobs were set to other times, by the log, which is read once and only as far back as needed."""
+    """Finds when jobs were set to other times, by the log. The log is read once, and only as far back as needed."""
 
     def __init__(self, store: Store) -> None:
         self._entries = store.log.list_entries()
         self._set = dict[str, float]()
-        self._since = float("inf")  # so far back is read
+        self._since = float("inf")  # the log is read back to this instant
 
     def was_set(self, jobid: str, since: float) -> bool:
-        """Tell whether a job was set to other times after that instant, as far as it is known."""
+        """Tell whether a job was set to other times after `since`, as far as the log is kept."""
         while self._since > since:
             entry = next(self._entries, None)
             self._since = float("-inf") if entry is None else entry.time

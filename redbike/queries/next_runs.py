@@ -1,4 +1,4 @@
-"""When a job runs next, as it is: what the API, its page, and the commands next and show tell of it."""
+"""When a job runs next, in its current state: for the API, its page, and the commands next and show."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from redbike.store.store import Store
 def find_times(
     store: Store, settings: Settings, jobid: str, job: Mapping[str, Any], count: int
 ) -> tuple[str, Schedule, Schedule]:
-    """Return as which job one runs next, its schedule, see `find_timed`, and that with what its pause leaves.
+    """Return the id and schedule of `find_timed`, and this schedule with the runs that a pause leaves.
 
     `job` is the answer of `Redbike.tell`; `count` instants are needed. Raise `BadSchedule`.
     """
@@ -33,9 +33,9 @@ def list_next_due(
     store: Store, settings: Settings, jobid: str, job: Mapping[str, Any], now: float, count: int,
     after: float | None = None, family: Family | None = None
 ) -> Iterator[float]:  # fmt: skip
-    """Yield when a job that goes on is due from `now` on, or after `after` if that is later; `count` are needed.
+    """Yield the due times of a job from `now` on, or after `after` if this is later; `count` are needed.
 
-    Those of a follower are the due times of its parents: none if one of them runs all the time. They are in the
+    A follower has the due times of its parents; it has none if one of these runs all the time. The parents are in
     `family`, or they are read. Raise `BadSchedule`.
     """
     runs_as, schedule, times = find_times(store, settings, jobid, job, count)
@@ -56,6 +56,6 @@ def _list_parent_times(
     state = family.states.get(jobid)
     if state is None or (times := list_due_times(family, state)).allows_pause:
         return
-    # What is due already is there at the very instant at which its parents were read.
+    # An occurrence that is due already is at the very instant at which the parents were read.
     start = state.now - JUST_BEFORE if after is None or after <= now else after
     yield from (find_due(state, each) for each in times.list_due(start, END_OF_TIME))

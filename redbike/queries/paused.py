@@ -1,4 +1,4 @@
-"""When jobs run that are paused, or late, as dispatchers and workers will decide it."""
+"""When paused or late jobs run, by the decisions that dispatchers and workers will make."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -25,26 +25,26 @@ from redbike.store.inspected import JobState
 from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
 
-MOST_LEFT = 20  # runs that a pause leaves, which are looked at one by one
+MOST_LEFT = 20  # runs that a pause leaves, which are computed one by one
 
 
 class Resumed(Stream):
-    """When a job runs that is paused. The runs that its pause leaves begin together; here they are `AGAIN` apart."""
+    """The runs of a paused job. Those that its pause leaves begin together; here they are `AGAIN` seconds apart."""
 
     def __init__(self, state: JobState, course: Course, firsts: Sequence[float], base: Schedule | None = None) -> None:
         super().__init__(firsts, base)
-        self.state = state  # of which this is the course
+        self.state = state  # of the paused job
         numbered = enumerate(zip(course.runs, course.dues, strict=True))
-        #: of those instants: when the run begins, and its due time
+        #: by the instant of a run that the pause leaves: when it really begins, and its due time
         self.left = {run: (run - AGAIN * number, due) for number, (run, due) in numbered}
 
 
 def describe_left(
     schedule: Schedule, remark: Callable[[float], str], clock: Clock
 ) -> tuple[Callable[[float], str], Callable[[float], float]]:
-    """Return what `list_runs` says behind the instants of `foresee_paused`, and which instant it shows for one.
+    """Return two functions for `list_runs`, for instants of `foresee_paused`: the remark on one, and the instant shown.
 
-    That is the earlier due time of what runs when a pause ends, and that end; `remark` is said besides.
+    For a run at the end of a pause, they return its earlier due time, before `remark`, and this end.
     """
     left = schedule.left if isinstance(schedule, Resumed) else {}
 
@@ -56,7 +56,7 @@ def describe_left(
 
 
 def find_queued(schedule: Schedule, moment: float) -> float:
-    """Return for an instant of `foresee_paused` the due time of the run that waits in its queue all the same.
+    """Return the due time of the run that waits in its queue, if `moment` of `foresee_paused` stands for it.
 
     For other instants, return `moment`.
     """
@@ -66,9 +66,9 @@ def find_queued(schedule: Schedule, moment: float) -> float:
 def follow_pauses(
     store: Store, jobs: Sequence[ComingJob], now: float, end: float, calendar: Calendar | None, budget: Budget
 ) -> Iterator[ComingJob]:
-    """Yield jobs up to `end`, as it is `now`: what those run that are paused, tried again, asked for or late.
+    """Yield the runs of jobs from `now` to `end`; those that are paused, retried, requested or late are computed.
 
-    These take one round trip. What is late beyond the `budget` runs once.
+    Computing them takes one round trip. A late job beyond the `budget` runs once.
     """
     settings = calendar.settings if calendar else Settings()
     late = {
@@ -103,7 +103,7 @@ def follow_pauses(
 
 
 def foresee_paused(store: Store, settings: Settings, jobid: str, schedule: Schedule, number: int) -> Schedule:
-    """Return when a job with this `schedule` runs that is paused until an instant; the schedule of one that is not.
+    """Return the runs of a paused job with this `schedule`; if the job is not paused, return `schedule`.
 
     `number` instants are needed. Pauses of its queue, and of everything, do not count, nor do parents of a follower,
     nor hosts.

@@ -1,4 +1,4 @@
-"""Where a job is, in a sentence for people."""
+"""The current state of a job, as a sentence for people."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,10 +14,10 @@ from redbike.text.printable import escape
 
 
 def describe_job(job: Mapping[str, Any], clock: Clock, limits: Iterable[QueueLimits] = ()) -> tuple[str, bool]:
-    """Return what a job does, in words, from the answer of `Redbike.tell`, and whether it will run by its schedule.
+    """Return what a job does, as a sentence, and whether it will run by its schedule. `job` is what `tell` returned.
 
-    `limits` are those of its queue and of everything, if they count. There are no words for a job that only waits for
-    its due time.
+    `limits` are those of its queue and of everything, if they count. The sentence is empty for a job that only waits
+    for its due time.
     """
     event, _, since = (job["status"] or "").partition(":")
     when = f"since {clock.name(float(since))} ({event})" if since.isdecimal() and len(since) < 12 else "now"
@@ -54,13 +54,13 @@ def describe_job(job: Mapping[str, Any], clock: Clock, limits: Iterable[QueueLim
 
 
 def has_ended(job: Mapping[str, Any]) -> bool:
-    """Tell from the answer of `Redbike.tell` whether a job has ended for good: to resume it changes nothing."""
+    """Tell from the answer of `Redbike.tell` whether a job has ended for good, so that resuming it changes nothing."""
     waits = job["next_run"] is not None or "queued_for" in job or "held_for" in job
     return not (job["working"] or waits) and (job["status"] or "").startswith((f"{Event.STP}:", f"{Event.DIE}:"))
 
 
 def add_pause(said: str) -> str:
-    """Return that a job is paused, as a further sentence behind what its pause does not hold; "" for nothing."""
+    """Return `said`, which describes a pause, as a further sentence after one on what is not held; "" for ""."""
     return f" Besides, {said[0].lower()}{said[1:]}" if said else ""
 
 
@@ -80,10 +80,10 @@ def _name_closed(limits: Iterable[QueueLimits], clock: Clock) -> str:
 
 def _describe_due(due: float, clock: Clock, limits: Iterable[QueueLimits]) -> str:
     if due <= clock.now:
-        # Dispatchers enqueue also what then waits in a queue that is paused.
+        # Dispatchers also enqueue jobs into a paused queue.
         closed = _name_closed((each for each in limits if not each.queue), clock)
         return f"It is due, but {closed}." if closed else "It is due, and waits for a dispatcher."
-    # A pause that has not ended by then goes on already.
+    # A pause that is on at the due time has begun already.
     closed = _name_closed(limits, Clock(due, clock.zone))
     return f"It waits until it is due, {clock.measure(due)}. {closed[0].upper()}{closed[1:]}." if closed else ""
 

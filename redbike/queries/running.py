@@ -1,4 +1,4 @@
-"""What runs now: since when, how long it usually takes, and where."""
+"""The runs in flight: when each began, how long it usually takes, and its worker."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ class Running:
     due: float
     start: float
     deadline: float | None  #: None if it has no timeout
-    worker: str  #: the id of its process; "" if nobody knows
-    progress: Progress | None  #: how far it says it is
-    is_cancelled: bool  #: its worker is being told to stop it
-    usual: float | None  #: the median of the runs of its job that have succeeded; None if none is kept
+    worker: str  #: the id of its process; "" if it is not known
+    progress: Progress | None  #: as the job reports it
+    is_cancelled: bool  #: its worker is to stop it
+    usual: float | None  #: the median duration of the kept successful runs of its job; None if none is kept
 
     def is_slow(self, now: float) -> bool:
-        """Tell whether it goes on after its deadline, or for very much longer than usual."""
+        """Tell whether it goes on after its deadline, or takes very much longer than usual."""
         took = now - self.start
         is_longer = self.usual is not None and took > SLOW * self.usual and took > self.usual + LONGER
         return is_longer or self.is_late(now)
@@ -41,7 +41,7 @@ def find_deadline(run: RunRecord) -> float | None:
 
 
 def list_running(found: Iterable[InFlight], processes: Iterable[Process]) -> list[Running]:
-    """Return what is known of runs in flight; `processes` run them."""
+    """Return the details of runs in flight. `processes` are the workers that may run them."""
     workers = {jobid: each.id for each in processes for jobid in each.jobs}
     return [
         Running(

@@ -1,4 +1,4 @@
-"""What each shard has, and on which server it is."""
+"""The number of jobs in each shard, and its server."""
 
 import time
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from redbike.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class ShardState:
-    """A shard at one instant. Of one that does not answer, all numbers are None."""
+    """A shard at one instant. If it does not answer, all numbers are None."""
 
     shard: int
     prefix: str  # of its keys
-    server: str  # the address of its master; "" if nobody knows
+    server: str  # the address of its master; "" if it is not known
     jobs: int | None = None
     waiting: int | None = None
     in_flight: int | None = None
-    lag: float | None = None  # seconds for which the first job has been due that is not moved to its queue
-    took: float | None = None  # seconds until it had answered
+    lag: float | None = None  # seconds since the due time of the oldest job that is not in its queue yet
+    took: float | None = None  # seconds until it answered
     problem: str = ""  # why it does not answer
 
 

@@ -14,7 +14,7 @@ from redbike.store.store import Store
 
 
 def find_unhosted(store: Store, processes: Sequence[Process], now: float) -> Iterator[tuple[str, str]]:
-    """Yield (job id, why) for each job for every host that would run, and does so on none."""
+    """Yield (job id, why) for each job for every host that is to run, but runs on no host."""
     known = store.hosts.read_all()
     yield from _find_unworked(store, known, processes, now)
     yield from find_idle(store, now, known)
@@ -23,7 +23,7 @@ def find_unhosted(store: Store, processes: Sequence[Process], now: float) -> Ite
 def _find_unworked(
     store: Store, known: Mapping[str, Hosts], processes: Sequence[Process], now: float
 ) -> Iterator[tuple[str, str]]:
-    """Yield those of which no worker of their queue is on any host; one may be restarting."""
+    """Yield (job id, why) for jobs whose queue has no worker on any host; one may be restarting."""
     workers = [each for each in processes if each.kind == "worker" and each.state != "lost" and each.for_host]
     reasons = dict[str, str]()
     for base, hosts in known.items():
@@ -35,14 +35,14 @@ def _find_unworked(
 
 
 def find_idle(store: Store, now: float, known: Mapping[str, Hosts] | None = None) -> Iterator[tuple[str, str]]:
-    """Yield those that run nowhere, whatever workers there are. `known` are the hosts of all bases."""
+    """Yield (job id, why) for jobs that run on no host even with workers. `known` are the hosts of all bases."""
     bases = store.hosts.read_all() if known is None else known
     yield from _find_taken(store, bases, now)
     yield from _find_missed(store, {base: hosts.began for base, hosts in bases.items() if not hosts.is_over}, now)
 
 
 def _find_missed(store: Store, bases: Mapping[str, str], now: float) -> Iterator[tuple[str, str]]:
-    """Yield the one-offs that were on no host at their time. `bases` has `Hosts.began` of each."""
+    """Yield (job id, why) for one-offs that had no host at their time. `bases` has `Hosts.began` of each."""
     rows = store.rows.read(list(bases)) if bases else []
     past = list[str]()
     for base, row in zip(bases, rows, strict=True):
@@ -55,9 +55,9 @@ def _find_missed(store: Store, bases: Mapping[str, str], now: float) -> Iterator
 
 
 def _find_taken(store: Store, bases: Mapping[str, Hosts], now: float) -> Iterator[tuple[str, str]]:
-    """Yield those of which somebody has set a job on each host."""
+    """Yield (job id, why) for bases where a user has set a job of the same name on each host."""
     present = {base: _list_present(hosts, now) for base, hosts in bases.items() if not hosts.is_over}
-    # Where its job is on the first host, the others need not be read.
+    # If the base has its own job on the first host, the other hosts need not be read.
     firsts = {base: name_job(base, hosts[0]) for base, hosts in present.items() if hosts}
     rows = store.rows.read(list(firsts.values())) if firsts else []
     reasons = dict[str, str]()
@@ -73,12 +73,12 @@ def _list_present(hosts: Hosts, now: float) -> list[str]:
 
 
 def _is_taken(base: str, row: StoredRow) -> bool:
-    """Tell whether a job that is there is none of the base."""
+    """Tell whether the job exists, but does not belong to the base."""
     return row.schedule is not None and find_all_of(row.options)[0] != base
 
 
 def _keep_due(store: Store, reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield those that would run on a host that comes now."""
+    """Yield those of `reasons` whose jobs would run on a host that is new now."""
     for job in store.questions.inspect(sorted(reasons)) if reasons else ():
         inner = find_inner(job.schedule)
         if inner and not job.pause and would_begin(job, inner):

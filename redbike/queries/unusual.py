@@ -1,8 +1,8 @@
-"""Find the first unusual thing in what has happened: a rule that everybody can check, and no more than a hint.
+"""Find the first unusual event in a span of time. The rules are simple to check, and the result is only a hint.
 
-Each rule names an instant and says why. The earliest instant is the first unusual thing; see `RULES`.
+Each rule names an instant and the reason. The earliest instant is the first unusual event; see `RULES`.
 
-How long a run usually takes is computed here, too.
+This also computes how long a run usually takes.
 """
 
 import math
@@ -18,8 +18,8 @@ from redbike.store.log import LogEntry
 from redbike.store.processes import Process
 
 LATE = 60.0  # seconds after its due time from which the start of a run is late
-SLOW, LONGER, ENOUGH = 3, 10.0, 3  # times its median, and so many seconds longer; of at least so many other runs
-BEFORE = 600.0  # seconds before a failure in which a change may have to do with it
+SLOW, LONGER, ENOUGH = 3, 10.0, 3  # times the median, and seconds longer; it takes so many other runs
+BEFORE = 600.0  # seconds before a failure in which a change may have caused it
 
 RULES = (
     "a process is lost: it was last seen then, and has not ended in order",
@@ -29,13 +29,13 @@ RULES = (
     f"counts from when it had taken {SLOW} times as long, and needs {ENOUGH} other runs",
     f"the first try of an occurrence begins more than {format_length(LATE)} after it was due",
 )
-LEAST = 4  # runs that succeeded, below which nothing is unusual
-TIMES, SECONDS = 3.0, 0.05  # a run is unusual that took so many times the median, and so many seconds more
+LEAST = 4  # successful runs that are needed to call one unusual
+TIMES, SECONDS = 3.0, 0.05  # an unusual run takes more than so many times the median, and so many seconds more
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Unusual:
-    """Something unusual."""
+    """An unusual event."""
 
     time: float  #: epoch seconds
     rule: int  #: its number in `RULES`, from 0
@@ -52,7 +52,7 @@ def judge_processes(processes: Iterable[Process], since: float, until: float) ->
 
 
 def judge_runs(runs: Sequence[PastRun], since: float, until: float) -> Iterator[Unusual]:
-    """Yield what is unusual in the runs of one job, which are all that are kept of it."""
+    """Yield the unusual events in the runs of one job. `runs` are all of its kept runs."""
     ordered = sorted(runs, key=get_end)
     for number, run in enumerate(ordered):
         before = ordered[number - 1] if number else None
@@ -89,7 +89,7 @@ def _judge_start(run: PastRun) -> Unusual | None:
 
 
 def judge_changes(changes: Iterable[LogEntry], failure: Unusual | None) -> Unusual | None:
-    """Return the last change shortly before `failure`, the first one, that may have caused it; None for none."""
+    """Return the last change shortly before the first `failure`, which may have caused it; None if there is none."""
     if failure is None:
         return None
     near = [
@@ -110,23 +110,23 @@ def describe_end(run: PastRun, when: str = "") -> str:
     """Return how `run` ended, as a part of a sentence; `when` follows the verb."""
     if run.outcome is not Outcome.RETRY:
         return f"{ENDS[run.outcome]}{when}"
-    # What is kept does not tell a failure from `Again` with a reason, which is none.
+    # The stored run does not show whether it failed, or asked for a retry by `Again` with a reason.
     return f"ended{when} and was to be tried again{'' if run.error else ', as it asked'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Of runs of a job; in seconds."""
+    """Durations of the runs of a job, in seconds."""
 
-    median: float | None  #: of those that succeeded; None if none has
-    most: float | None  #: what 95 % of those took at most
+    median: float | None  #: of the successful runs; None if there is none
+    most: float | None  #: the 95th percentile of the successful runs
     longest: float
-    succeeded: float | None  #: the share of all that did; None if there is none
-    unusual: frozenset[int]  #: numbers of the runs that took much longer than the others
+    succeeded: float | None  #: the share of successful runs, from 0 to 1; None without runs
+    unusual: frozenset[int]  #: indexes of the runs that took much longer than the others
 
 
 def measure_durations(runs: Sequence[PastRun]) -> Durations:
-    """Return how long `runs` took."""
+    """Return the durations of `runs`."""
     good = [run.took for run in runs if run.outcome is Outcome.OK]
     usual = median(good) if good else None
     unusual = frozenset(

@@ -8,7 +8,7 @@ from redbike.schedule.typed_times import EXAMPLES, SaidTime, read_time
 from redbike.text.parsing import measure_duration
 from redbike.text.printable import quote
 
-WIDTH = "20m"  # before and after the instant, if nobody says
+WIDTH = "20m"  # before and after the instant, by default
 LEAST, MOST = 1.0, 86400.0  # seconds before and after it
 NOW = "now"
 
@@ -24,7 +24,7 @@ class Window:
     width: float  #: seconds before and after `at`
     since: float
     until: float
-    is_exact: bool = True  #: the text itself says which instant `at` is
+    is_exact: bool = True  #: the text alone defines the instant `at`
 
 
 def parse_window(text: str, now: float, zone: str) -> Window:

@@ -1,1 +1,1 @@
-"""``redbike check``: is everything as it should be before, or while, jobs run? Nothing here changes anything."""
+"""``redbike check``: find problems before, or while, jobs run. Nothing here changes anything."""

@@ -1,30 +1,30 @@
-"""What a check has found: a problem, or only something that one should know."""
+"""The findings of a check: problems, and remarks that a user should know."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from redbike.text.printable import escape
 
-MOST_GROUPS = 1000  # that are counted apart from each other
-SAMPLES = 3  # jobs that are named of each
+MOST_GROUPS = 1000  # that are counted separately
+SAMPLES = 3  # jobs that are named for each group
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A sentence without an end. With `is_problem` something is wrong; otherwise it is a remark."""
+    """A problem, or a remark if not `is_problem`. `text` is a sentence without a full stop."""
 
     text: str
     is_problem: bool = True
 
     def __str__(self) -> str:
-        """Return it as one line that is safe to print."""
+        """Return the finding as one line that is safe to print."""
         line = " ".join(self.text.splitlines())
         return f"{'problem' if self.is_problem else 'note'}: {escape(line.encode(errors='surrogateescape'))}"
 
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """`what` a worker must have for each of its jobs, such as a command, and whether it has that for a job id."""
+    """`what` a worker must have for each of its jobs, such as a command; `is_there` tells if a job id has one."""
 
     what: str
     is_there: Callable[[str], bool]

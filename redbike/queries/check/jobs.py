@@ -1,6 +1,6 @@
-"""Check what is stored: every schedule, option and record, hash by hash, so that no more than a page is held.
+"""Check the stored data: each schedule, option and record, hash by hash, so that only one page is in memory.
 
-``fsck`` compares the places of each job with each other. That needs all of them at once, so it is not done here.
+``fsck`` compares the places of each job with each other. This needs all places at once, so it is not done here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,14 +32,14 @@ from redbike.text.parsing import load_object
 
 Report = Callable[[int, int], None]
 
-GOES_ON, RUN_OUT, STOPPED = range(3)  # what becomes of a schedule
+GOES_ON, RUN_OUT, STOPPED = range(3)  # results of `_judge`
 
 
 class JobsCheck:
     """Checks the jobs in `store`.
 
-    `queues` are those that the worker class names; None if nobody has named one. `needed` says what the worker must
-    have for each job; None if its jobs need nothing. If not `names_queues`, nobody knows the queues of jobs.
+    `queues` are the queues that the worker class names; None if it is not known. `needed` says what the worker must
+    have for each job; None if its jobs need nothing. If not `names_queues`, the queues of jobs are not known.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class JobsCheck:
         self._needed = needed
         self._names_queues = names_queues
         self._unworked, self._unknown, self._untaken, self._misplaced = Groups(), Groups(), Groups(), Groups()
-        self._workers: Sequence[Process] = ()  # that are alive
+        self._workers: Sequence[Process] = ()  # workers that are alive
         self._workers_of: dict[str, Sequence[Process]] = {}  # by queue
-        self.number = 0  # jobs that were looked at
+        self.number = 0  # jobs that were read
 
     def run(self, report: Report | None = None) -> Iterator[Finding]:
-        """Yield what was found. `report` hears now and then how many jobs of how many were looked at."""
+        """Yield the findings. `report` is called from time to time with the number of jobs read so far, and of all."""
         if wrong := [Finding(problem) for problem in find_wrong_types(self._store)]:
             yield from wrong
             return
@@ -80,7 +80,7 @@ class JobsCheck:
         knows_worked, followers = self._find_workers(), list[str]()
         with translate_errors():
             total = self._store.client.hlen(self._store.keys.schedules)
-        # The job of a backfill says what there is to say of its occurrences.
+        # Occurrences of a backfill are left out: the findings on their job apply to them.
         for jobid, text in self._store.backfills.leave_out(self._store.catalog.list_schedules()):
             self.number += 1
             if report and self.number % PAGE == 0:
@@ -104,23 +104,23 @@ class JobsCheck:
             yield from _check_followers(self._store.whole, page)
 
     def _find_workers(self) -> bool:
-        """Find the workers that are alive; tell whether anybody knows which queues are worked."""
+        """Find the workers that are alive; tell whether it is known which queues are worked."""
         processes = self._store.workers.list_all()
         self._workers = [each for each in processes if each.kind == "worker" and each.state == "alive"]
         return self._names_queues and (bool(self._workers) or self._queues is not None)
 
     def _check_place(self, jobid: str, knows_worked: bool) -> Iterator[Finding]:
-        """Yield why nobody will do a job; what many jobs share is counted."""
+        """Yield why no worker will run a job; problems that many jobs share are counted."""
         try:
             queue = self._store.queue_for(jobid) if self._names_queues else None
-            # The workers of a base, on whatever host, are those of its queue there.
+            # For a base, workers of its queue on any host count.
             queue = split_host(queue)[0] if queue is not None and is_base(jobid) else queue
         except RedbikeError as error:
             queue = None
             yield Finding(f"{jobid!r}: {error}")
         workers, name = self._list_workers_of(queue), get_taker(jobid)
         if not any(each.has_for(jobid) for each in workers):
-            # The worker that is checked does only what is in its queues.
+            # The worker class that is checked runs only jobs of its queues.
             is_own = queue is None or self._queues is None or queue in self._queues
             if is_own and self._needed and not self._needed.is_there(jobid):
                 self._unknown.add(name, jobid)
@@ -130,7 +130,7 @@ class JobsCheck:
             self._unworked.add(queue, jobid)
 
     def _check_waiting(self) -> None:
-        """Count the jobs that wait in a queue that nobody works, and that is not theirs any more."""
+        """Count the jobs that wait in a queue without workers, if it is not their queue any more."""
         for jobid, record in self._store.scan(self._store.keys.queued):
             waiting = Waiting.parse(record)
             if waiting is None or self._list_workers_of(waiting.queue) or waiting.queue in (self._queues or ()):
@@ -178,13 +178,13 @@ class JobsCheck:
         yield from self._check_late(suspects)
 
     def _check_late(self, jobids: Sequence[str]) -> Iterator[Finding]:
-        """Name those that a clock which was ahead has put too late."""
+        """Yield the jobs that are due too late, because the clock was ahead when they were scheduled."""
         for state in self._store.questions.inspect(jobids):
             if late := describe_lateness(state):
                 yield Finding(f"{state.jobid!r}: {late}; redbike fsck --repair brings it there")
 
     def _check_data(self) -> Iterator[Finding]:
-        # Each may be long.
+        # The data of a job may be long.
         for jobid, text in self._store.scan(self._store.keys.data, page=DATA_PAGE):
             try:
                 parse_data(text)
@@ -208,7 +208,7 @@ class JobsCheck:
 
 
 def _judge(now: float, text: str) -> int:
-    """Return what becomes of a stored schedule. Raise `BadSchedule`."""
+    """Return whether a stored schedule goes on, has run out or is stopped. Raise `BadSchedule`."""
     schedule = parse_stored(text)
     if schedule.is_for_hosts and (inner := find_inner(text)):
         return GOES_ON if inner.next(now) is not None else STOPPED
@@ -218,7 +218,7 @@ def _judge(now: float, text: str) -> int:
 
 
 def _check_followers(store: Store, jobids: Sequence[str]) -> Iterator[Finding]:
-    """Yield which of these followers wait for what is no job, or does not run any more."""
+    """Yield which of these followers wait for a job that does not exist, or does not run any more."""
     family = Family(store)
     family.read_parents(jobids, levels=1)
     for jobid in jobids:

@@ -1,7 +1,7 @@
-"""Check all that jobs need but that is not stored.
+"""Check all that jobs need, except stored data.
 
-1. The config: the file, the environment and the command line, and what overrides what.
-2. The server: its version and settings, what it lets the user do, its clock, and the timefile beside it.
+1. The config: the file, the environment and the command line, and which of them counts.
+2. The server: its version and settings, the rights of the user, its clock; and the timefile.
 3. The worker class: can it be made, does it name its queues, are its commands there?
 """
 
@@ -44,7 +44,7 @@ WRITES = {
 
 
 def check_settings(examined: Examined, path: str | None) -> Iterator[Finding]:
-    """Yield what was found in the config that was examined, whose file is at `path`; None for the default."""
+    """Yield the findings on a config, whose file is at `path`; None is the default file."""
     yield from map(Finding, (*examined.problems, *examined.config.warnings))
     for source, server in examined.servers:
         if isinstance(server, dict):
@@ -61,7 +61,7 @@ def _check_alert(alert: str | None) -> Iterator[Finding]:
 
 
 def check_shared(settings: Settings, processes: Sequence[Process]) -> Iterator[Finding]:
-    """Yield which processes place jobs, or keep runs and failures, by other settings than these."""
+    """Yield which processes have other values than `settings` for settings that all processes should share."""
     own, found = describe_shared(settings), dict[str, list[str]]()
     for process in processes:
         if process.state == "lost" or process.settings is None:
@@ -79,7 +79,7 @@ def check_shared(settings: Settings, processes: Sequence[Process]) -> Iterator[F
 
 
 def check_zones(processes: Sequence[Process]) -> Iterator[Finding]:
-    """Yield which processes have another release of the rules of time zones than this host."""
+    """Yield which processes have another release of the time zone database than this host."""
     own, found = find_release(), dict[str, list[str]]()
     for process in processes:
         other = dict(process.settings or ()).get(ZONES, own)
@@ -93,14 +93,14 @@ def check_zones(processes: Sequence[Process]) -> Iterator[Finding]:
 
 
 def check_running(processes: Sequence[Process]) -> Iterator[Finding]:
-    """Yield that no dispatcher or no worker is running: then nobody can tell which queues will be worked."""
+    """Yield a remark if no dispatcher or no worker is running: no job begins before one is."""
     alive = {process.kind for process in processes if process.state == "alive"}
     if missing := [kind for kind in ("dispatcher", "worker") if kind not in alive]:
         yield note(f"no {' and no '.join(missing)} is running: no job begins before one is")
 
 
 def _check_overridden(examined: Examined) -> Iterator[Finding]:
-    """Yield which server counts, if more than one is named: that surprises people most often."""
+    """Yield which server is used, if more than one is named. This surprises users most often."""
     if len(examined.servers) > 1:
         (source, server), *others = examined.servers
         shown = redact(server) if isinstance(server, str) else "one"
@@ -108,11 +108,11 @@ def _check_overridden(examined: Examined) -> Iterator[Finding]:
 
 
 def _check_mode(examined: Examined, path: str) -> Iterator[Finding]:
-    """Yield who else can read or change the config file, where that matters."""
+    """Yield a problem if other users can change the config file, or read a password in it."""
     try:
         found = os.stat(path)
     except OSError:
-        return  # there is none, or it was said already that it cannot be read
+        return  # there is no file, or another finding says that it cannot be read
     if not stat.S_ISREG(found.st_mode):
         return
     mode = f"its mode is {stat.S_IMODE(found.st_mode):04o}"
@@ -133,7 +133,7 @@ def _holds_password(examined: Examined) -> bool:
     try:
         return bool(parse_login(parts)["password"]) or "password=" in unquote(parts.query)
     except (BadConfig, ValueError):
-        return True  # a malformed one is taken for the worse
+        return True  # a malformed URL may have one
 
 
 class ServerCheck:
@@ -141,10 +141,10 @@ class ServerCheck:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.refuses_all = False  # whether it was found that the server takes no changes: processes cannot be seen then
+        self.refuses_all = False  # whether the server refuses all changes: then it does not show which processes run
 
     def run(self, timefile: str | None) -> Iterator[Finding]:
-        """Yield what was found. Raise `ServerError` if the server cannot be used at all."""
+        """Yield the findings. Raise `ServerError` if the server cannot be used at all."""
         warnings = check_server(self._store.client)
         yield from self._check_settings(warnings)
         yield from self._check_rights()
@@ -180,7 +180,7 @@ class ServerCheck:
             yield note("the server has no append-only file: a restart loses what its last snapshot does not have")
 
     def _check_rights(self) -> Iterator[Finding]:
-        """Yield what the user may not do. That is a problem if it suffices for no role: each may have its own user."""
+        """Yield missing rights of the user: a problem if no role has all it needs, as each may have its own user."""
         user = self._store.client.connection_pool.connection_kwargs.get("username") or "default"
         missing = {role: self._store.questions.list_missing_rights(needed.split()) for role, needed in ROLES.items()}
         suffices = not all(missing.values())
@@ -191,7 +191,7 @@ class ServerCheck:
             yield note(f"Redis does not let the user {user!r} publish: redbike tail shows nothing of what it does")
 
     def _check_refusal(self) -> Iterator[Finding]:
-        """Yield what the server refuses. What is wrong with a key, or with the shards, is for others to say."""
+        """Yield what the server refuses. Other checks find problems of keys and shards."""
         try:
             refusal = self._store.questions.find_refusal()
         except Unreachable:
@@ -215,11 +215,11 @@ class WorkerCheck:
 
     def __init__(self, worker: Any) -> None:
         self._worker = worker
-        self.queues: list[str] | None = None  # that it names; None if that is not known
+        self.queues: list[str] | None = None  # that it names; None if they are not known
         self.needed: Needed | None = None  # what it must have for each job; None for nothing
 
     def run(self, settings: Settings) -> Iterator[Finding]:
-        """Yield what was found."""
+        """Yield the findings."""
         works = getattr(type(self._worker), "work", None) is not RoundRobin.work
         if not works:
             name = type(self._worker).__name__
@@ -231,7 +231,7 @@ class WorkerCheck:
         bad = own.examine()
         yield from (Finding(str(problem)) for problem in bad)
         if not bad:
-            # With bad commands it would only fail once more: the timeouts are theirs.
+            # Bad commands would only fail here once more, as their timeouts are read.
             checks += [partial(check_worker, self._worker), queues.refresh]
             # The worker may be on another host, so it is only a note.
             yield from map(note, own.find_missing())

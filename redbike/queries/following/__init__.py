@@ -1,1 +1,1 @@
-"""Jobs that follow others: when their parents make them due, what each of them waits for, and who follows whom."""
+"""Followers: when their parents make them due, what they wait for, and which job follows which."""

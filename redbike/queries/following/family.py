@@ -1,4 +1,4 @@
-"""Jobs with those that they follow, as they are, and when each of them is due by that."""
+"""Jobs and their parents in their current states, and when each of them is due."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -24,13 +24,13 @@ from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
 from redbike.text.group_names import MARK, is_group
 
-MOST_LEVELS = 64  # of parents above a job
+MOST_LEVELS = 64  # generations of parents above a job
 MOST_JOBS = 50_000  # that are read
-MOST_MEMBERS = 1000  # of a group, of which it is known when they end
+MOST_MEMBERS = 1000  # of a group, whose ends are computed
 
 
 def find_after(schedule: str | None) -> After | None:
-    """Return a stored schedule if it is that of a follower; None for any other one, and for a damaged one."""
+    """Return a stored schedule if it is the schedule of a follower; None for any other schedule, or a damaged one."""
     if not is_follower(schedule):
         return None
     try:
@@ -41,22 +41,22 @@ def find_after(schedule: str | None) -> After | None:
 
 
 class Family:
-    """Jobs of `store` that are known, and when they are due.
+    """The jobs of `store` that were read, and when they are due.
 
-    With `presumes_success`, each run succeeds: what follows a failure is never due.
+    With `presumes_success`, each run succeeds: a follower that waits for a failure is never due.
     """
 
     def __init__(self, store: Store, presumes_success: bool = True) -> None:
         self._store, self._presumes_success = store, presumes_success
-        self.states: dict[str, JobState | None] = {}  # by job id; None for one that is not there
-        self.groups: dict[str, GroupState] = {}  # those among the parents
+        self.states: dict[str, JobState | None] = {}  # by job id; None if there is no such job
+        self.groups: dict[str, GroupState] = {}  # groups among the parents
         self.budget = Budget()  # for jobs that are late
-        self.calendar: Calendar | None = None  # the blackouts, if they are to be known
-        self.holds: Holds | None = None  # so that people are told of them
+        self.calendar: Calendar | None = None  # the blackouts, if they are to be computed
+        self.holds: Holds | None = None  # the pauses and blackouts, if they are to be described
         self._streams: dict[str, Schedule] = {}
         self._coming: dict[tuple[str | None, ...], Stream] = {}
-        self.is_cut = False  # whether a job is followed that is beyond those that are looked at
-        self._levels: dict[str, int] = {}  # how many generations there are down to a job
+        self.is_cut = False  # whether a parent was left out, as there are too many
+        self._levels: dict[str, int] = {}  # number of generations above each job
 
     def add(self, states: Iterable[JobState]) -> None:
         """Add jobs that were read before."""
@@ -65,9 +65,9 @@ class Family:
             self.states[state.jobid] = state if is_there else None
 
     def read(self, jobids: Iterable[str]) -> None:
-        """Read those of `jobids` that are not known yet, in one round trip, or in one for a thousand of them.
+        """Read those of `jobids` that are not known yet, with one round trip for each thousand.
 
-        Those of a shard that is missing stay unknown, and so do all groups then, if the caller tolerates that.
+        If the caller tolerates missing shards, jobs of a missing shard stay unknown, and so do all groups.
         """
         wanted = dict.fromkeys(jobids)
         if groups := [each for each in wanted if is_group(each) and each not in self.groups]:
@@ -78,11 +78,11 @@ class Family:
             self.add(self._store.questions.list_states(page))
 
     def read_parents(self, jobids: Iterable[str], levels: int = MOST_LEVELS) -> None:
-        """Read jobs, their parents, and theirs, in a round trip for each generation."""
+        """Read jobs and all of their ancestors, in a round trip for each generation."""
         self._read_levels(jobids, levels, lambda jobid: self.list_parents(jobid))
 
     def read_followers(self, jobids: Iterable[str], levels: int = MOST_LEVELS, most: int = MOST_JOBS) -> None:
-        """Read jobs, their followers, and theirs, in a round trip for each generation; of each, `most` at most."""
+        """Read jobs and all of their descendants, in a round trip for each generation; `most` jobs of each at most."""
         self._read_levels(jobids, levels, lambda jobid: self.list_followers(jobid), most)
 
     def _read_levels(
@@ -98,7 +98,7 @@ class Family:
             generation = [jobid for jobid in found if jobid not in seen][:most]
 
     def list_parents(self, jobid: str) -> tuple[str, ...]:
-        """Return the parents of a job that is known, in their order."""
+        """Return the parents of a known job, in their order."""
         if jobid in self.groups:
             return self.groups[jobid].jobids
         state = self.states.get(jobid)
@@ -106,7 +106,7 @@ class Family:
         return after.parents if after else ()
 
     def list_followers(self, jobid: str) -> tuple[str, ...]:
-        """Return the followers of a job that is known, and the group of which it is one."""
+        """Return the followers of a known job, and the group that it belongs to."""
         if jobid in self.groups:
             return self.groups[jobid].followers
         state = self.states.get(jobid)
@@ -114,11 +114,11 @@ class Family:
         return (*state.followers, *group) if state else ()
 
     def find_stream(self, jobid: str) -> Schedule:
-        """Return when a job ends an occurrence from now on: what runs already does so at once."""
+        """Return when a job ends occurrences from now on. A run in flight ends at once."""
         stack, entered = [jobid], set[str]()
         while stack:
             each = stack[-1]
-            # Who follows itself, as the records may be damaged, is never due by that.
+            # Damaged records may let a job follow itself: it is never due by this.
             fresh = [] if each in entered else [one for one in self.list_parents(each) if one not in entered]
             entered.add(each)
             stack.extend(one for one in fresh if one not in self._streams)
@@ -138,10 +138,10 @@ class Family:
             self.is_cut |= ends is None
             return ends or NEVER
         self.is_cut |= jobid not in self.states or level >= MOST_LEVELS
-        # A run of one that was unset meanwhile still ends.
+        # The run of a job that was unset meanwhile still ends.
         if state is None or (state.schedule is None and not state.run) or level >= MOST_LEVELS:
             return NEVER
-        # Of runs that end together, a follower runs for the first one, and once more for the last.
+        # If several runs end together, a follower runs for the first one, and once more for the last.
         return self.close(state, self.make_own_stream(state), most=2)
 
     def _find_now(self) -> float:
@@ -149,7 +149,7 @@ class Family:
         return next((state.now for state in self.states.values() if state), 0.0)
 
     def close(self, state: JobState, stream: Schedule, most: int = COUNT_LIMIT) -> Schedule:
-        """Return when a job ends whose `stream` is that without blackouts: up to `most` times as one is over."""
+        """Return when a job ends with blackouts; `stream` is without. It runs up to `most` times when one is over."""
         if (held := find_held(self.calendar, self._store, state)) is None:
             return stream
         if not is_follower(state.schedule):
@@ -157,7 +157,7 @@ class Family:
         return ClosedFollower(stream, held.windows, held.catchup == "none", held.expires)
 
     def make_own_stream(self, state: JobState) -> Schedule:
-        """Return when a job ends an occurrence whose parents are known."""
+        """Return when a job, whose parents are known, ends occurrences."""
         base = self.find_base(state)
         found = find_moments(state.now, state.timeline, state.queued, state.running, state.paused)
         if base is None or found is None:
@@ -166,7 +166,7 @@ class Family:
         return Stream(sorted({*([state.now] if state.run else []), *firsts}), base, after)
 
     def find_base(self, state: JobState) -> Schedule | None:
-        """Return the schedule of a job; for a follower, that of its parents, if these are known. None for a bad one."""
+        """Return the schedule of a job; for a follower, by its known parents. None for a bad schedule."""
         if (after := find_after(state.schedule)) is not None:
             return self.follow(after, state)
         try:
@@ -175,13 +175,13 @@ class Family:
             return None
 
     def follow(self, after: After, state: JobState | None, now: float = 0.0) -> Schedule:
-        """Return when a follower is due from now on; without a `state`, one that nobody has set yet."""
+        """Return when a follower is due from now on. Without a `state`, it is a follower that is not set yet."""
         if after.ending == "failed" and self._presumes_success:
             return NEVER
         if after.runs_once and state and AWAITED not in (state.timeline, state.pause.due if state.pause else None):
             return NEVER  # it is due by its group once
         kept = state.follows if state else None
-        # It may be about to be set to others.
+        # `after` may be a new schedule with other parents, which is not set yet.
         is_same = kept is not None and set(kept["parents"]) == set(after.parents) and kept["when"] == after.ending
         waits_for = state.waits_for if state and is_same else after.parents
         streams = [self._streams.get(parent, NEVER) for parent in after.parents]
@@ -189,7 +189,7 @@ class Family:
         return Latest(after.text, streams, awaited, state.now if state else now)
 
     def foresee(self, after: After, now: float) -> Schedule:
-        """Return when a follower that nobody has set yet would be due; its parents are known."""
+        """Return when a follower that is not set yet would be due; its parents are known."""
         for parent in after.parents:
             self.find_stream(parent)
         return self.follow(after, None, now)
@@ -202,7 +202,7 @@ class Family:
     def _place(
         self, state: JobState, base: Schedule, first: float | None, after: float
     ) -> tuple[list[float], Schedule | None, float]:
-        """Return when a job runs first, by what it goes on, and after when."""
+        """Return the first runs of a job, the schedule that follows them, and the instant after which it counts."""
         firsts, is_held, drops = [] if first is None else [first], False, False
         settings = self.calendar.settings if self.calendar else Settings()
         is_own = state.pause is not None or not (base.allows_pause or isinstance(base, Latest))
@@ -217,18 +217,18 @@ class Family:
             is_held = not keeps_run(state, firsts, after)
             drops = is_held and override(settings, state.options).catchup == "none"
         if isinstance(base, Latest):
-            # What comes due in a pause runs at its end.
+            # An occurrence that comes due in a pause runs at its end.
             end = after if state.pause else state.now
             firsts, after = gather(base, firsts, state.now, end, is_held, drops)
         return firsts, base, after
 
     def make_coming(self, state: JobState) -> ComingJob | None:
-        """Return what a follower has to run from now on; None for nothing."""
+        """Return the runs of a follower from now on; None if there are none."""
         self.find_stream(state.jobid)
         found = find_moments(state.now, state.timeline, state.queued, state.running, state.paused)
         if found is None:
             return None
-        # Those that only wait for the same parents are due at the same times.
+        # Followers that only wait for the same parents are due at the same times.
         is_plain = state.timeline is not None and state.timeline >= AWAITED and not state.pause
         key = (state.schedule, *state.waits_for) if is_plain else (None, state.jobid)
         if key not in self._coming:
@@ -242,7 +242,7 @@ class Family:
 
 
 def list_due_times(family: Family, state: JobState) -> Schedule:
-    """Return when a follower is due: the due times of its parents, which are known, as they are now."""
+    """Return when a follower is due, by the current states of its parents, which are known."""
     job = family.make_coming(state)
     return job.known if job and job.known else NEVER
 
@@ -255,7 +255,7 @@ def list_coming_followers(
     family: Family | None = None,
     budget: Budget | None = None,
 ) -> Iterator[ComingJob]:
-    """Yield what those of `jobids` have to run that follow others; it is `now`, by Redis' clock."""
+    """Yield the runs of the followers among `jobids`; it is `now`, by Redis' clock."""
     family = family or Family(store)
     family.calendar, family.budget = calendar, budget or family.budget
     family.read_parents(jobids)
@@ -269,7 +269,7 @@ def list_coming_followers(
 def list_all_followers(
     store: Store, now: float, calendar: Calendar | None, budget: Budget | None = None
 ) -> Iterator[ComingJob]:
-    """Yield what all jobs have to run that follow others; it is `now`, by Redis' clock."""
+    """Yield the runs of all followers; it is `now`, by Redis' clock."""
     family = Family(store)
     for page in store.coming.list_followers():
         family.read(page)

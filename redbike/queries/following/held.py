@@ -1,6 +1,6 @@
-"""What a job runs that is paused: what somebody has asked for, and what its pause leaves when it ends by itself.
+"""The runs of a paused job: requested runs, and the occurrences that its pause leaves when it ends by itself.
 
-So also what blackouts leave that are to come, or are on.
+This includes the occurrences that current and coming blackouts leave.
 """
 
 import math
@@ -22,7 +22,7 @@ from redbike.store.inspected import JobState
 from redbike.store.records import Pause, RetryState
 from redbike.store.store import Store
 
-MOST_GATHERED = 100_000  # ends of parents that are looked at one by one
+MOST_GATHERED = 100_000  # ends of parents that are computed one by one
 
 
 def follow_paused(
@@ -32,10 +32,10 @@ def follow_paused(
     window: HeldWindow | None = None,
     most: float = math.inf,
 ) -> Course:
-    """Return what a paused job runs, no two at one instant; nothing if its schedule is bad.
+    """Return the runs of a paused job, no two at one instant; none if its schedule is bad.
 
-    Of pauses of queues and of everything, only that of this `window` counts. Of what its pause leaves, `most` runs are
-    looked at.
+    Of pauses of queues and of everything, only this `window` counts. Of the runs that its pause leaves, at most `most`
+    are computed.
     """
     outlook = Outlook(state, settings, end, most=most)
     if window:
@@ -50,7 +50,7 @@ def follow_paused(
 
 
 def find_held(calendar: Calendar | None, store: Store, state: JobState) -> Held | None:
-    """Return when a job of `store` is held by what is in the calendar; None for never."""
+    """Return when the windows of the calendar hold a job of `store`; None for never."""
     if calendar is None:
         return None
     queue = state.waiting.queue if state.waiting else store.name_queue(state.jobid)
@@ -58,7 +58,7 @@ def find_held(calendar: Calendar | None, store: Store, state: JobState) -> Held 
 
 
 def find_due(state: JobState | None, moment: float) -> float:
-    """Return the due time of what a follower runs at an instant of its stream: it may be due already, and wait."""
+    """Return the due time of the run of a follower at an instant of its stream: it may be due already, and wait."""
     known = state and (state.waiting.due if state.waiting else state.due)
     return known if state and known and known < moment == state.now else moment
 
@@ -71,10 +71,9 @@ def follow_first(
     end: float = math.inf,
     budget: Budget | None = None,
 ) -> Course | None:
-    """Return what a job of `store` runs that is paused, late, tried again or asked for; None for another one.
+    """Return the runs of a job of `store` that is paused, late, retried or requested; None for another job.
 
-    While one waits for a further try of its occurrence, others may come due. None for one that is late beyond the
-    `budget`, too.
+    While a job waits for a retry, others may come due. A late job beyond the `budget` has None, too.
     """
     if state.pause:
         return follow_paused(state, settings, end)
@@ -100,7 +99,7 @@ def _may_follow_late(state: JobState, settings: Settings, budget: Budget | None)
 
 
 def decides_late(options: str, settings: Settings) -> bool:
-    """Tell whether a job with these options may run more often than once for what is due already, or not at all."""
+    """Tell whether a late job with these options may run several times, or not at all, instead of once."""
     own = override(settings, options)
     return own.catchup != "last" or own.grace > 0 or own.expires > 0
 
@@ -110,7 +109,7 @@ def _find_window(held: Held | None, moment: float) -> HeldWindow | None:
 
 
 def _await_retry(state: JobState, held: Held | None) -> JobState:
-    """Return a job as it is when its occurrence is tried again; a window that holds it then is as a pause for it."""
+    """Return the state of a job when its occurrence is retried. A window that holds it then counts as its pause."""
     at = max(state.now, state.due or 0.0)
     window = _find_window(held, at)
     if window is None:
@@ -119,13 +118,13 @@ def _await_retry(state: JobState, held: Held | None) -> JobState:
 
 
 def keeps_run(state: JobState, firsts: Sequence[float], end: float) -> bool:
-    """Tell whether a pause up to `end` holds a run that no later one replaces: it was enqueued, or is tried again."""
+    """Tell whether a pause up to `end` holds a run that no later one replaces: it was enqueued, or is retried."""
     is_busy = not state.run and (state.has_event(Event.ENQ) or RetryState.parse(state.retry_state).due is not None)
     return is_busy and any(first >= end for first in firsts)
 
 
 def leave_out(runs: Sequence[float]) -> list[float]:
-    """Return these runs without those for which no follower runs: between the first and the last that come at once."""
+    """Return the runs for which followers run. Of runs at the same time, these are only the first and the last."""
     between = zip(runs, runs[2:], strict=False)
     kept = [True, *(last - first > 3 * AGAIN for first, last in between), True]
     return [moment for moment, is_kept in zip(runs, kept, strict=False) if is_kept]
@@ -134,10 +133,11 @@ def leave_out(runs: Sequence[float]) -> list[float]:
 def gather(
     base: Schedule, firsts: Sequence[float], now: float, end: float, is_held: bool = False, drops: bool = False
 ) -> tuple[list[float], float]:
-    """Return when a follower runs first that can follow its parents only from `end` on, and after when it does.
+    """Return the first runs of a follower that is held until `end`, and the instant after which it follows its parents.
 
-    `firsts` are runs that it has in any case. What ends meanwhile makes it due once, and once more for the latest, or
-    if it is busy until then, once. If it `is_held`, the latest takes the place of the others; or it drops them all.
+    `firsts` are runs that it has in any case. Parents that end before `end` make it due once, and once more for the
+    latest; only once if it is busy until `end`. If it `is_held`, the latest replaces the others; if it `drops`, none
+    runs.
     """
     if base.allows_pause:
         return [*firsts], max([now, *firsts])
@@ -148,7 +148,7 @@ def gather(
         last, number = due, number + 1
     runs = [*firsts, *(end + AGAIN * (len(firsts) + each) for each in range(min(number, most)))]
     if not is_held and number > (0 if end in firsts else 1):
-        due = base.next(end)  # what has ended meanwhile is used up then
+        due = base.next(end)  # ends of parents before this are used up
     return (runs, max(end, runs[-1] if runs else end)) if due is None else ([*runs, due], due)
 
 
@@ -162,7 +162,7 @@ def hold_back(stream: Schedule, held: Held, state: JobState, most: int) -> Sched
     def count(window: HeldWindow) -> tuple[int, bool]:
         is_on = window.has(state.now) and waits is not None and stream.next(state.now - JUST_BEFORE) == state.now
         if is_on and isinstance(stream, Stream) and stream.base is not None:
-            # The job waits already: what came due since then has not run either.
+            # The job waits already: occurrences that came due since then have not run either.
             first = max(waits or 0.0, window.start)
             window = window._replace(opens=window.start) if state.waiting else window
             number, is_among = held.count_after(window, first, first, stream.base)
@@ -176,9 +176,9 @@ def hold_back(stream: Schedule, held: Held, state: JobState, most: int) -> Sched
 
 
 def close_runs(course: Course, schedule: Schedule, held: Held | None, state: JobState) -> Schedule:
-    """Return when a job runs by its course, of which no two runs are at one instant, if it is `held` besides."""
+    """Return when a job runs by its course, if it is also `held`. No two runs of the course are at one instant."""
     firsts = [*course.runs, *([] if course.due is None else [course.due])]
     base = schedule if schedule.runs_once or course.due is not None else None
     stream = Stream(firsts, base, math.inf if schedule.runs_once else 0.0)
-    # What is in flight is none of these runs.
+    # The run in flight is not one of these runs.
     return hold_back(stream, held, replace(state, running=""), COUNT_LIMIT) if held else stream

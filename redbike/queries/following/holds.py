@@ -1,4 +1,4 @@
-"""What holds parents when they are due: blackouts, and pauses of their queues and of everything."""
+"""Blackouts, and pauses of queues and of everything, that hold parents when they are due."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from redbike.store.inspected import JobState
 from redbike.store.queue_limits import Pause
 from redbike.store.store import Store
 
-MOST_HELD = 1000  # jobs that are looked at
+MOST_HELD = 1000  # jobs that are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Holds:
     pauses: Mapping[str, Pause]  # of queues, and of everything: ""
 
     def describe(self, jobid: str, due: float, clock: Clock) -> str:
-        """Return that a job is paused when it is due, and until when, as a part of a sentence; "" if it is not."""
+        """Return the part of a sentence that says until when a job is paused when it is due; "" if it is not."""
         queue = self.queues.get(jobid)
         if queue is None:
             return ""
@@ -44,7 +44,7 @@ class Holds:
 
 
 def read_holds(store: Store, states: Mapping[str, JobState | None]) -> Holds:
-    """Return what holds the jobs of these `states`, which are by job id."""
+    """Return the blackouts and pauses of the jobs of `states`, which maps job ids to states."""
     jobids = list(islice((jobid for jobid, state in states.items() if state), MOST_HELD))
     queues = {each.jobid: each.queue for each in store.overview.read_named(jobids, {})} if jobids else {}
     names = dict.fromkeys(name for jobid, queue in queues.items() for name in name_all(jobid, queue))

@@ -1,4 +1,4 @@
-"""What may be said of a follower: what holds its parents when it is due, and what is no job of these."""
+"""Remarks on a follower: which of its parents are held when it is due, and which do not exist."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -14,9 +14,9 @@ MOST_NAMED = 5  # parents
 def remark_parents(
     family: Family, jobids: Iterable[str], clock: Clock, remark: Callable[[float], str]
 ) -> Callable[[float], str]:
-    """Return what tells of a due time what `remark` does, or else which of the jobs above these is paused then.
+    """Return a function of a due time: it returns what `remark` does, or else which job is paused then.
 
-    Or which of these. The due times are those of the `family`, which knows what holds its jobs.
+    It looks at `jobids` and all jobs above them. The `family` has the due times, and the holds of its jobs.
     """
     found, waiting = dict.fromkeys(jobids), list(jobids)
     while waiting:
@@ -36,7 +36,7 @@ def remark_parents(
 
 
 def describe_unknown(store: Store, jobid: str) -> Iterator[str]:
-    """Yield a line if a follower waits for what is no job: it may be set later, or be misspelt."""
+    """Yield a line if a follower waits for a job that does not exist: it may be set later, or be misspelt."""
     family = Family(store)
     family.read_parents([jobid], levels=1)
     for group in family.groups.values():
@@ -49,10 +49,10 @@ def describe_unknown(store: Store, jobid: str) -> Iterator[str]:
 
 
 def find_hidden(family: Family, fits: Callable[[str], bool]) -> set[str]:
-    """Return those that follow, on any level, a job that does not fit, or that nobody has read.
+    """Return the jobs that follow, on any level, a job that does not fit, or that was not read.
 
-    Of such a job somebody may not hear, and when its followers are due says what it does. The parents of the jobs that
-    are asked for are known.
+    A user who may not see such a job must not see when its followers are due either: this would show when it runs.
+    The parents of the requested jobs are known.
     """
     below, hidden = defaultdict[str, list[str]](list), set[str]()
     for jobid in (*family.states, *family.groups):
@@ -61,7 +61,7 @@ def find_hidden(family: Family, fits: Callable[[str], bool]) -> set[str]:
     waiting = [each for each in below if each not in family.groups and not (each in family.states and fits(each))]
     waiting += [name for name, group in family.groups.items() if group.counts.left > len(group.jobids)]
     while waiting:
-        # Popped, as damaged records may go round in a circle.
+        # Popped, as damaged records may form a cycle.
         found = below.pop(waiting.pop(), [])
         hidden.update(found)
         waiting += found

@@ -1,6 +1,6 @@
-"""When jobs run that follow others, as schedules that begin where their jobs are now.
+"""Schedules of jobs and their followers that begin with the current states of the jobs.
 
-The first one is that of a job, the second that of a follower, whose parents have ended by then. A run takes no time.
+`Stream` is for a job, `Latest` for a follower, whose parents have ended when it is due. A run takes no time.
 """
 
 import math
@@ -12,12 +12,12 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.windows import HeldWindow
 from redbike.store.groups import GroupState
 
-AGAIN = 2e-6  # seconds after a run until the next one, which is due at once
-MOST_STEPS = 10_000  # due times before a window that are looked at one by one
+AGAIN = 2e-6  # seconds between two runs that are both due at once
+MOST_STEPS = 10_000  # due times before a window that are computed one by one
 
 
 class Stream(Schedule):
-    """A job that runs at each of `firsts`, which are in order, and then by `base`, if it has one, after `after`."""
+    """A job that runs at each of `firsts`, which are sorted, and then by `base` after `after`, if it has a base."""
 
     def __init__(self, firsts: Sequence[float] = (), base: Schedule | None = None, after: float = 0.0) -> None:
         self._firsts, self.base = firsts, base
@@ -51,9 +51,9 @@ NEVER = Stream()
 
 
 class Latest(Schedule):
-    """A follower that is due when each of `parents` has run since it was due last; `text` is its own.
+    """A follower that is due when each of `parents` has run since it was last due. `text` is its own schedule.
 
-    It is due first when those of them have run that it waits for. It is `now`, in epoch seconds.
+    It is first due when the parents in `waits_for` have run. It is `now`, in epoch seconds.
     """
 
     def __init__(self, text: str, parents: Sequence[Schedule], waits_for: Sequence[Schedule], now: float) -> None:
@@ -62,7 +62,7 @@ class Latest(Schedule):
         if len(parents) == 1:
             self.period = parents[0].period
         self._first = _find_latest(waits_for, now - JUST_BEFORE, now)
-        self._last: tuple[float, float | None] | None = None  # parents that share a parent ask it the same again
+        self._last: tuple[float, float | None] | None = None  # parents that share a parent repeat a call of it
 
     def next(self, after: float) -> float | None:
         """Return the first due time strictly after `after`, both in epoch seconds; None when there is none."""
@@ -86,10 +86,10 @@ class Latest(Schedule):
 
 
 def _find_latest(parents: Sequence[Schedule], after: float, least: float) -> float | None:
-    """Return when the last one of `parents` has run after `after`, at `least` then; None if one of them does not."""
+    """Return when the last of `parents` has run after `after`, but not before `least`; None if one does not run."""
     latest = least
     for parent in parents:
-        # One that runs all the time has run at once.
+        # A parent that runs all the time has run at once.
         due = latest if parent.allows_pause else parent.next(after)
         if due is None:
             return None
@@ -98,7 +98,7 @@ def _find_latest(parents: Sequence[Schedule], after: float, least: float) -> flo
 
 
 def make_group_stream(group: GroupState, members: Sequence[Schedule], now: float) -> Schedule | None:
-    """Return when a group has ended whose jobs end by these schedules; None if nobody knows that."""
+    """Return when a group has ended whose jobs end by the schedules `members`; None if it is not known."""
     if group.counts.is_open or group.counts.left > len(group.jobids):
         return None
     last = Latest("", [], members, now).next(now - 1)
@@ -106,17 +106,17 @@ def make_group_stream(group: GroupState, members: Sequence[Schedule], now: float
 
 
 class Closed(Schedule):
-    """A job that ends by `base`, and is held in `windows`: what falls into one comes when that ends.
+    """A job that ends by `base`, and is held in `windows`: occurrences in a window run when it ends.
 
-    `count` returns for a window how many come then, and whether one that is due in that instant is among them.
+    `count` returns for a window how many run then, and whether an occurrence due at its very end is among them.
     """
 
     def __init__(
         self, base: Schedule, windows: Sequence[HeldWindow], count: Callable[[HeldWindow], tuple[int, bool]]
     ) -> None:
         self.text, self._base, self._windows, self._count = base.text, base, windows, count
-        # For each window, what comes when it ends, and what is due then; the latter ends the former if no other window
-        # comes before it.
+        # For each window, the runs at its end, and the first due time after these. This due time counts if no other
+        # window comes before it.
         self._passed: list[tuple[list[float], float | None]] = []
         self.timezone, self.allows_pause = base.timezone, base.allows_pause
 
@@ -145,7 +145,7 @@ class Closed(Schedule):
         return self._passed[index]
 
     def _pass(self, window: HeldWindow) -> tuple[list[float], float | None]:
-        """Return what comes when a window ends, and when it is due then."""
+        """Return the runs at the end of a window, and the first due time after these."""
         number, is_among = self._count(window)
         runs = [window.end + AGAIN * each for each in range(number)]
         due = self._base.next(window.end if is_among else math.nextafter(window.end, 0))
@@ -157,15 +157,15 @@ class Closed(Schedule):
 
 
 def _pass_runs(base: Schedule, runs: Sequence[float], due: float | None) -> float | None:
-    """Return when it is due first after these runs."""
+    """Return the first due time of `base` after these runs."""
     return base.next(runs[-1]) if runs and due is not None and due <= runs[-1] else due
 
 
 class ClosedFollower(Closed):
-    """A follower that is held in windows, or its queue.
+    """A follower that is held in windows, or whose queue is.
 
-    What comes in a window depends on what came before, as one parent of several may end before it, and the others in
-    it. A pause of its own `drops` what comes, or not. What is older than `expires` seconds does not run.
+    Its due times in a window depend on earlier ends, as one of several parents may end before the window, and the
+    others in it. If it `drops`, its own pause drops them. Occurrences older than `expires` seconds do not run.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class ClosedFollower(Closed):
 
     def _pass(self, window: HeldWindow) -> tuple[list[float], float | None]:
         due, number, waits = self._enter(window), 0, list[float]()
-        # Of what comes while it is paused, the latest is held. In a queue it waits, and is due once more.
+        # If the job is paused, the latest occurrence is held. If its queue is, one waits, and it is due once more.
         replaces, is_held = window.of == "job", window.of == "job" and self._walks
         most = 2 if not replaces else 0 if self._drops else 1
         limit = MOST_STEPS if is_held or self._expires < math.inf else 2
@@ -186,20 +186,20 @@ class ClosedFollower(Closed):
         kept = [moment for moment in waits if moment + self._expires > window.end][:most]
         runs = [window.end + AGAIN * each for each in range(len(kept))]
         if runs and self._base.next(math.nextafter(window.end, 0)) == window.end:
-            # What waits begins first, and then it is due once more.
+            # The waiting occurrence begins first, and then the job is due once more.
             runs.append(runs[-1] + AGAIN)
         if not is_held and (number > 1 or not self._walks):
-            due = self._base.next(math.nextafter(window.end, 0))  # what has ended meanwhile is used up then
+            due = self._base.next(math.nextafter(window.end, 0))  # ends of parents before this are used up
         return runs, _pass_runs(self._base, runs, due)
 
     def _wait_for(self, due: float, waits: list[float]) -> list[float]:
-        """Return for what it waits when a window is over, as it comes due in it once more: two due times at most."""
+        """Return the due times that wait when a window is over, after `due` came in it: at most two."""
         while waits and waits[0] + self._expires <= due:
             waits = waits[1:]
         return [*waits[:1], due]
 
     def _enter(self, window: HeldWindow) -> float | None:
-        """Return when it is due first from the beginning of a window on."""
+        """Return the first due time from the beginning of a window on."""
         if not self._walks:
             return self._base.next(window.start - JUST_BEFORE)
         due = self._passed[-1][1] if self._passed else self._base.next(0.0)

@@ -1,4 +1,4 @@
-"""Who follows whom, near one job: a few generations up and down, of which each job comes once."""
+"""The jobs around one job: a few generations of parents and followers. Each job is in it once."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -28,10 +28,10 @@ class Node:
     """A job of a neighbourhood."""
 
     jobid: str
-    level: int  #: how many generations below the job that is asked for; parents have negative ones
+    level: int  #: generations below the requested job; negative for parents
     is_there: bool
-    text: str = ""  #: what it does now, for a parent: ``is due at …``
-    ending: str = "ok"  #: how its parents end that it waits for; "" if it follows none
+    text: str = ""  #: for a parent, its current state: ``is due at …``
+    ending: str = "ok"  #: how its parents must end; "" if it follows no job
 
     @property
     def name(self) -> str:
@@ -45,8 +45,8 @@ class Branch(NamedTuple):
     depth: int
     word: str
     jobid: str
-    how: str  #: how a parent must end for that: `` failed``, `` if it fails``; "" for well
-    text: str  #: what a parent does now
+    how: str  #: how a parent must end: `` failed``, `` if it fails``; "" if it must succeed
+    text: str  #: the current state of a parent
 
     @property
     def name(self) -> str:
@@ -55,22 +55,22 @@ class Branch(NamedTuple):
 
     @property
     def is_group(self) -> bool:
-        """Whether it is no job."""
+        """Whether it is a group, not a job."""
         return is_group(self.jobid)
 
 
 @dataclass(slots=True)
 class Neighbourhood:
-    """The jobs around one, by their ids, and who follows whom."""
+    """The jobs around one job, by their ids, and the links between them."""
 
     jobid: str
     nodes: dict[str, Node] = field(default_factory=dict)
-    links: list[tuple[str, str]] = field(default_factory=list)  #: a parent and its follower, both of which are here
-    hidden: int = 0  #: jobs that are linked with these, and left out
-    is_deep: bool = False  #: there are others behind those that are left out, and nobody has counted them
+    links: list[tuple[str, str]] = field(default_factory=list)  #: (parent, follower), both in `nodes`
+    hidden: int = 0  #: linked jobs that are left out
+    is_deep: bool = False  #: there are further jobs behind the ones left out, which are not counted
 
     def list_branches(self) -> Iterator[Branch]:
-        """Yield the branches of a tree below the job: what it is after, and what is then."""
+        """Yield the branches of a tree below the job: first its parents, then its followers."""
         yield from self._list_branches(self.jobid, "after", 1, {self.jobid})
         yield from self._list_branches(self.jobid, "then", 1, {self.jobid})
 
@@ -96,7 +96,7 @@ class Neighbourhood:
 
 
 def look_around(store: Store, jobid: str, clock: Clock, family: Family) -> Neighbourhood | None:
-    """Return the neighbourhood of a job; None if it neither follows any nor is followed. Read its `family`."""
+    """Return the neighbourhood of a job; None if it has neither parents nor followers. Read them into `family`."""
     family.read_parents([jobid])
     family.read_followers([jobid], LEVELS, MOST_NODES)
     if not family.list_parents(jobid) and not family.list_followers(jobid):
@@ -114,7 +114,7 @@ def look_around(store: Store, jobid: str, clock: Clock, family: Family) -> Neigh
 def _walk(
     found: Neighbourhood, family: Family, find_next: Callable[[str], Iterable[str]], step: int, clock: Clock
 ) -> list[tuple[str, str]]:
-    """Add what is to be reached in this direction, the nearest first; return the steps."""
+    """Add the jobs that can be reached in this direction, the nearest first; return the steps."""
     waiting, steps = deque([(found.jobid, 0)]), list[tuple[str, str]]()
     left_out = set[str]()
     while waiting:

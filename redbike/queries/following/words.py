@@ -1,4 +1,4 @@
-"""For what a follower waits, in words for people."""
+"""Describe in words what a follower waits for."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from redbike.store.inspected import JobState
 from redbike.store.records import RetryState
 from redbike.text.group_names import is_group, name_parent
 
-MOST_WORDS = 5  # parents that are told of, of each kind
-MOST_DEPTH = 8  # followers of followers that are told of in one sentence
+MOST_WORDS = 5  # parents of each kind that are named
+MOST_DEPTH = 8  # generations that are described in one sentence
 
 _AWAITED = {"ok": "{}", "failed": "a failure of {}", "any": "the end of {}"}
 
 
 def explain_follower(family: Family, state: JobState, clock: Clock) -> str:
-    """Return for what a follower waits, as a sentence; the family has its parents, and theirs."""
+    """Return what a follower waits for, as a sentence. The family has all jobs above it."""
     after = find_after(state.schedule)
     if after is None:
         return ""
@@ -27,7 +27,7 @@ def explain_follower(family: Family, state: JobState, clock: Clock) -> str:
 
 
 def explain_parents(family: Family, after: After, waits_for: Sequence[str], clock: Clock) -> str:
-    """Return for which of its parents a follower waits, and what each of them does, as a sentence."""
+    """Return the parents that a follower waits for, with the state of each, as a sentence."""
     if is_group(after.parents[0]):
         return explain_group(family, after.parents[0], clock)
     awaited = [parent for parent in after.parents if parent in waits_for]
@@ -42,7 +42,7 @@ def explain_parents(family: Family, after: After, waits_for: Sequence[str], cloc
 
 
 def explain_group(family: Family, parent: str, clock: Clock) -> str:
-    """Return how much is left of a group, and what the first of its jobs do, as a sentence; what is paused first."""
+    """Return the number of jobs left in a group, and the states of some, as a sentence; paused jobs come first."""
     group = family.groups.get(parent)
     if group is None:
         return f"It waits for the {name_parent(parent)}."
@@ -58,7 +58,7 @@ def explain_group(family: Family, parent: str, clock: Clock) -> str:
 
 
 def describe_group(family: Family, parent: str) -> str:
-    """Return a group in a few words: how much is left of it, and the first of that."""
+    """Return a group in a few words: the number of jobs left in it, and the first ones."""
     group = family.groups.get(parent)
     if group is None:
         return name_parent(parent)
@@ -76,7 +76,7 @@ def _cut(words: list[str]) -> list[str]:
 
 
 def _describe(family: Family, awaited: Sequence[str], after: After, clock: Clock) -> list[str]:
-    """Return what these parents do, as parts of a sentence: one for all that do the same."""
+    """Return the states of these parents, as parts of a sentence: one part for all in the same state."""
     groups: dict[str, list[str]] = {}
     for each in awaited:
         groups.setdefault(describe_place(family, each, after.ending, clock), []).append(each)
@@ -91,7 +91,7 @@ def _describe(family: Family, awaited: Sequence[str], after: After, clock: Clock
 
 
 def describe_place(family: Family, jobid: str, ending: str, clock: Clock, path: Sequence[str] = ()) -> str:
-    """Return what a parent does that is to end like this: ``is due at …``, ``is no job``."""
+    """Return the state of a parent that must end like `ending`: ``is due at …``, ``is no job``."""
     if jobid in family.groups:
         return f"has {family.groups[jobid].counts.describe()}"
     state = family.states.get(jobid)
@@ -118,7 +118,7 @@ def describe_place(family: Family, jobid: str, ending: str, clock: Clock, path: 
 
 
 def _describe_awaiting(family: Family, state: JobState, clock: Clock, path: Sequence[str]) -> str:
-    """Return that a parent is itself a follower, and for what it waits."""
+    """Return that a parent is itself a follower, and what it waits for."""
     after, waits_for = find_after(state.schedule), state.waits_for
     if after is None or not waits_for:
         return "waits for others"
@@ -134,7 +134,7 @@ def _describe_awaiting(family: Family, state: JobState, clock: Clock, path: Sequ
 
 
 def _describe_root(family: Family, jobid: str, ending: str, clock: Clock) -> str:
-    """Return for what a long chain waits in the end: the first one above this job that waits for no other."""
+    """Return what a long chain waits for in the end: the first job above this one that waits for no other."""
     seen = set[str]()
     while jobid not in seen and (state := family.states.get(jobid)) is not None:
         seen.add(jobid)
@@ -159,7 +159,7 @@ def _describe_end(state: JobState, ending: str) -> str:
 
 
 def describe_hopeless(family: Family, jobid: str, ending: str) -> str:
-    """Return why a parent does not end like this any more, as things are; "" if it may."""
+    """Return why a parent, in its current state, will not end like `ending` any more; "" if it may."""
     state = family.states.get(jobid)
     if state is None or state.run or state.pause or state.waiting or state.timeline is not None:
         return ""

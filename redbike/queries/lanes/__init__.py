@@ -1,1 +1,1 @@
-"""What ran, runs and will run in a span of time, in a lane for each queue or each job."""
+"""The past, current and coming runs in a span of time, in a lane for each queue or each job."""

@@ -1,6 +1,6 @@
-"""Find what ran, runs and will run, in a lane for each queue, or for each job.
+"""Find the past, current and coming runs, in a lane for each queue, or for each job.
 
-Runs are those that are kept, see ``history``. What is to come is counted by the minute, as the forecast counts it.
+Past runs are those that are kept, see ``history``. Coming runs are counted by the minute, as in the forecast.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from redbike.store.store import Store
 LANES = 30  # that are drawn
 MOST_IN_FLIGHT = 1000
 PAGE = 100  # jobs between two reports
-KEPT = 20  # times as many are held as are kept, while they are chosen
+KEPT = 20  # while lanes are chosen, so many times more are in memory
 
 
 def find_lanes(
@@ -33,7 +33,7 @@ def find_lanes(
     parts: int,
     report: Callable[[int, int], None] = lambda done, number: None,
 ) -> Lanes:
-    """Look at all jobs; `report` hears how much of how much is done."""
+    """Return the lanes for `question`, from all jobs. `report` is called with the jobs done so far, and of all."""
     found = Lanes(question, now, parts)
     collector = _Collector(found, store)
     number, done = store.journal.count_jobs() + sum(store.coming.count(question.until)), 0
@@ -75,7 +75,7 @@ class _Collector:
         self._size = (found.question.until - found.question.since) / found.parts
 
     def add(self, jobid: str, events: Sequence[Event]) -> None:
-        """Add those of the runs of a job that are asked for."""
+        """Add the runs of a job that belong to the question."""
         question, found, queue = self._found.question, self._found, self._store.name_queue(jobid)
         events = [event for event in events if question.is_in(event.start, event.end)]
         if not events or not question.has(jobid, queue):
@@ -98,7 +98,7 @@ class _Collector:
                 self._spread(lane, event)
 
     def add_planned(self, job: ComingJob, plan: Plan) -> None:
-        """Add what is planned of a job; all that jobs have in common is added for all of them at the end."""
+        """Add the coming runs of a job. `finish` adds runs that several jobs have in common."""
         question, found = self._found.question, self._found
         if not question.has(job.jobid, plan.queue) or job.jobid in found.hidden:
             return
@@ -113,7 +113,7 @@ class _Collector:
             lane.coming = job, plan
 
     def _find_lane(self, name: str) -> Lane | None:
-        """Return a lane; None if others come before it, whatever else it has."""
+        """Return a lane; None if it was left out already, as others come before it."""
         if name in self._names and name not in self._lanes:
             return None
         self._names.add(name)
@@ -122,7 +122,7 @@ class _Collector:
         return self._lanes.setdefault(name, Lane(name))
 
     def _spread(self, lane: Lane, event: Event) -> None:
-        """Count an event in each part of the time in which it goes on."""
+        """Count an event in each part of the time that it covers."""
         since = self._found.question.since
         first = max(0, int((event.start - since) // self._size))
         last = min(self._found.parts - 1, int((event.end - since) // self._size))
@@ -135,9 +135,9 @@ class _Collector:
         self._lanes = {lane.name: lane for lane in best}
 
     def _list(self, events: Iterable[Event]) -> None:
-        """Note events of a job for the list: what has failed comes first, then a few of each job, then all others.
+        """Add events of a job to the list: first failures, then a few events of each job, then all others.
 
-        What is near to the middle of the time comes before what is not.
+        Among these, events near the middle of the time come first.
         """
         question = self._found.question
         middle = (question.since + question.until) / 2
@@ -154,7 +154,7 @@ class _Collector:
         self._listed = nsmallest(LISTED, self._listed, key=itemgetter(0))
 
     def finish(self) -> None:
-        """Add what is planned, and choose what is shown."""
+        """Add coming runs, and choose the events and lanes to show."""
         found = self._found
         for plan in self._plans.values():
             found.counts[Kind.PLANNED] += plan.minutes.total() * plan.jobs
@@ -199,13 +199,13 @@ def _list_running(store: Store, found: Lanes) -> dict[str, list[Event]]:
 
 
 def _list_planned(store: Store, found: Lanes, settings: Settings) -> Iterator[list[tuple[ComingJob, Plan]]]:
-    """Yield pages of the jobs that have something to run, each with what it runs."""
+    """Yield pages of the jobs with coming runs, each with its plan."""
     question, now, plans = found.question, found.now, dict[int, Plan]()
     start = max(question.since, now)
     calendar = read_calendar(store, settings, start, question.until)
     counting = Counting(start, question.until, now, store.name_queue, calendar)
     following = store.coming.count(question.until)[2]
-    groups = []  # held, so that none has the number of another
+    groups = []  # kept in memory, so that no two have the same `id`
     for page in list_coming(store, calendar, now, question.until, None, following):
         planned = []
         for job in page:

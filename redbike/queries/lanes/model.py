@@ -1,4 +1,4 @@
-"""Lanes of a timeline: what ran, runs and will run of each queue, or of each job, in a span of time."""
+"""Lanes of a timeline: the past, current and coming runs of each queue, or of each job, in a span of time."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -9,11 +9,11 @@ from redbike.queries.counting import MINUTE
 from redbike.store.coming import ComingJob
 from redbike.store.history import PastRun
 
-LISTED, EACH = 100, 5  # events that are listed, and those of each job that come before those of others
+LISTED, EACH = 100, 5  # events that are listed; events of each job that are listed first
 
 
 class Kind(StrEnum):
-    """What an event is, in one word."""
+    """The kind of an event, in one word."""
 
     FAILED = "failed"
     RUNNING = "running"
@@ -23,7 +23,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A run, or runs that are planned for one minute. Times are epoch seconds."""
+    """A run, or all coming runs in one minute. Times are epoch seconds."""
 
     start: float
     end: float
@@ -36,7 +36,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A time in which a lane is held, with what people say of it."""
+    """A time in which a lane is held, with its description."""
 
     start: float
     end: float
@@ -55,33 +55,33 @@ class Mark:
 
 @dataclass(slots=True)
 class Lane:
-    """The events of a queue or of a job; `name` is "" for jobs whose queue nobody knows."""
+    """The events of a queue or of a job. `name` is "" for jobs whose queue is not known."""
 
     name: str
     counts: Counter[Kind] = field(default_factory=Counter)
     events: list[Event] = field(default_factory=list)  #: of a job
-    parts: dict[Kind, Counter[int]] = field(default_factory=dict)  #: of a queue: how many go on in each part
+    parts: dict[Kind, Counter[int]] = field(default_factory=dict)  #: of a queue: the number of runs in each part
     bands: list[Band] = field(default_factory=list)
-    kept_from: float | None = None  #: before that, not all runs are kept; None: all of the time they are
-    coming: tuple[ComingJob, "Plan"] | None = None  # what is planned of a job, until it is known which lanes are drawn
+    kept_from: float | None = None  #: before this, not all runs are kept; None: they are kept all the time
+    coming: tuple[ComingJob, "Plan"] | None = None  # coming runs of a job, until the lanes to draw are chosen
 
     @property
     def rank(self) -> tuple[bool, bool, str]:
-        """Where it stands: first what has failed, then what runs, then by name."""
+        """The sort key of the lane: first lanes with failures, then with runs in flight, then by name."""
         return not self.counts[Kind.FAILED], not self.counts[Kind.RUNNING], self.name
 
 
 @dataclass(slots=True)
 class Plan:
-    """What jobs of a queue run in the same minutes, each by its number from `base` on."""
+    """The coming runs of jobs of a queue that run in the same minutes. `minutes` count from `base`."""
 
     queue: str
     minutes: Counter[int]
     base: float
-    start: float  # of what is to come
+    start: float  # when coming runs begin
     is_frequent: bool
     jobs: int = 0
-    seconds: float = 0.0  # that they take together, as far as that is known
+    seconds: float = 0.0  # that one run of each job takes in all, as far as known
     samples: list[ComingJob] = field(default_factory=list)
 
     def add(self, job: ComingJob) -> None:
@@ -92,7 +92,7 @@ class Plan:
             self.samples.append(job)
 
     def list_events(self, jobid: str, duration: float) -> Iterator[Event]:
-        """Yield what one of the jobs runs."""
+        """Yield the coming runs of one of the jobs."""
         for minute, number in sorted(self.minutes.items()):
             moment = max(self.base + minute * MINUTE, self.start)
             yield Event(moment, moment + duration, Kind.PLANNED, jobid, self.base + minute * MINUTE, number)
@@ -100,7 +100,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked for: the time from `since` to `until`, in epoch seconds, and which jobs."""
+    """The requested time, from `since` to `until` in epoch seconds, and the requested jobs."""
 
     since: float
     until: float

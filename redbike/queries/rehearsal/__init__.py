@@ -1,1 +1,1 @@
-"""What would happen if somebody did something: it is rehearsed, and nothing is changed."""
+"""Rehearse an action: compute what would happen, and change nothing."""

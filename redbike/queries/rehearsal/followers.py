@@ -1,6 +1,6 @@
-"""What jobs will run that follow others, and what comes of an action for those that follow the chosen jobs.
+"""The coming runs of followers, and the effect of an action on the followers of the chosen jobs.
 
-A parent ends as soon as it runs. What ends while a follower cannot run makes it due once, and once more for the latest.
+A parent ends as soon as it runs. Ends while a follower cannot run make it due once, and once more for the latest end.
 """
 
 import math
@@ -31,17 +31,17 @@ from redbike.text.group_names import is_group, is_jobid
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What becomes of a job on one side of a rehearsal, and of a follower until when it is `paused`."""
+    """The coming runs of a job on one side of a rehearsal; for a follower, also until when it is `paused`."""
 
     course: Course
     outlook: Outlook
-    paused: float = -math.inf  # infinite if somebody has to resume it, or if it is gone
+    paused: float = -math.inf  # epoch seconds; infinite if a person must resume it, or if it is unset
 
 
 class Line(Family):
-    """One side of a rehearsal: the jobs of `family`, each as `plan` says; `parents` are those of changed jobs.
+    """One side of a rehearsal: the jobs of `family`, each with its `plan`. `parents` has the parents of changed jobs.
 
-    Their groups do not wait for those that are `gone`.
+    Groups do not wait for jobs that are `gone`.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Line(Family):
         self.plans: dict[str, tuple[Plan, Stream | None]] = {}  # with the runs of a follower
 
     def list_parents(self, jobid: str) -> tuple[str, ...]:
-        """Return the parents of a job, as it is on this side."""
+        """Return the parents of a job on this side."""
         if is_group(jobid):
             return tuple(each for each in super().list_parents(jobid) if each not in self._gone)
         return self._parents[jobid] if jobid in self._parents else super().list_parents(jobid)
 
     def make_own_stream(self, state: JobState) -> Schedule:
-        """Return when a job ends an occurrence whose parents are known."""
+        """Return when a job, whose parents are known, ends occurrences."""
         plan = self._plan(state)
         after = find_after(plan.outlook.state.schedule)
         firsts = [moment + AGAIN * number for number, moment in enumerate(plan.course.runs)]
@@ -81,7 +81,7 @@ class Line(Family):
         return Stream(firsts) if firsts else NEVER
 
     def _wait(self, plan: Plan, after: After, firsts: list[float]) -> tuple[list[float], Schedule | None, float]:
-        """Return when a follower runs first, the due times of its parents, and after when it follows these."""
+        """Return the first runs of a follower, the due times by its parents, and when these begin to count."""
         outlook = plan.outlook
         now, end = outlook.state.now, max(plan.paused, outlook.taken_from)
         if end == math.inf:
@@ -94,7 +94,7 @@ class Line(Family):
 
 
 def follow_if_good(outlook: Outlook) -> Course:
-    """Return what a job will run if nobody changes anything; nothing if its schedule is bad."""
+    """Return the runs of a job if nobody changes anything; none if its schedule is bad."""
     try:
         return follow(outlook)
     except BadSchedule:
@@ -102,25 +102,25 @@ def follow_if_good(outlook: Outlook) -> Course:
 
 
 class Means(NamedTuple):
-    """What a rehearsal does with one job."""
+    """The functions and data with which a rehearsal computes each job."""
 
     store: Store
     calendar: Calendar  # the blackouts
     change: Change
-    set_after: After | None  # the schedule that is to be set, if it is that of a follower
-    look: Callable[[JobState, bool], Outlook]  # as it is, or with what is done to its queue
+    set_after: After | None  # the schedule to set, if it is one of a follower
+    look: Callable[[JobState, bool], Outlook]  # without the action, or with the action on its queue
     apply: Callable[[Outlook, str], tuple[Course, Outlook]]  # the action
     find_queue: Callable[[JobState], str]
 
 
 class LinkedJobs:
-    """The chosen jobs that follow others, or are followed; it is `now`, and the rehearsal goes to `end`."""
+    """The chosen jobs that have parents or followers. It is `now`, and the rehearsal ends at `end`."""
 
     def __init__(self, means: Means, chosen: dict[str, JobState], now: float, end: float) -> None:
         self._means, self._chosen, self._now, self._end = means, chosen, now, end
 
     def add(self, rehearsal: Rehearsal, zones: set[str]) -> set[str]:
-        """Add these jobs, with those that follow them; return the latter, and add the `zones` of all.
+        """Add these jobs and their followers; return the followers, and add the time zones of all to `zones`.
 
         Raise `BadSchedule` for a job that would wait for itself.
         """
@@ -147,7 +147,7 @@ class LinkedJobs:
         return affected
 
     def _read_family(self, others: Iterable[str]) -> Family:
-        """Return the chosen jobs with all that follow them, and with the parents of all of these and of the action."""
+        """Read the chosen jobs, their followers, the parents of all of these, and the parents in the new schedule."""
         family = Family(self._means.store)
         family.add(self._chosen.values())
         family.read_followers(list(family.states))
@@ -160,7 +160,7 @@ class LinkedJobs:
         return Plan(follow_if_good(outlook), outlook, _find_end_of_pause(state))
 
     def _plan(self, state: JobState) -> Plan:
-        """Return what becomes of a job with the action."""
+        """Return the plan of a job with the action."""
         change = self._means.change
         if state.jobid not in self._chosen or change.limits is not None:
             return self._plan_unchanged(state, is_changed=True)
@@ -195,7 +195,7 @@ def _check_cycles(store: Store, jobids: Iterable[str], after: After) -> None:
 
 
 def _find_end_of_pause(state: JobState) -> float:
-    """Return until when a job is paused: minus infinity if it is not, infinity until somebody resumes or runs it."""
+    """Return the end of the pause of a job: minus infinity without a pause, infinity if a person must end it."""
     if state.pause is None:
         has_place = find_moments(state.now, state.timeline, state.queued, state.running, state.paused)
         return math.inf if has_place is None else -math.inf
@@ -203,7 +203,7 @@ def _find_end_of_pause(state: JobState) -> float:
 
 
 def _list_affected(family: Family, chosen: Iterable[str]) -> Iterator[str]:
-    """Yield the jobs that follow the chosen ones, or their followers, and are not chosen."""
+    """Yield the followers of the chosen jobs, on all levels, that are not chosen themselves."""
     waiting = list(chosen)
     seen = set(waiting)
     while waiting:

@@ -1,4 +1,4 @@
-"""What a rehearsal finds: what jobs will run in the next hours, with an action and without it."""
+"""The result of a rehearsal: the runs of jobs in the next hours, with an action and without it."""
 
 import math
 from collections import Counter
@@ -18,32 +18,32 @@ from redbike.store.enums import Skip
 from redbike.store.queue_limits import QueueLimits
 
 ACTIONS = ("resume", "pause", "run", "cancel", "unset", "set")
-QUEUE_ACTIONS = ("resume", "pause")  # that are done to a queue or to everything
+QUEUE_ACTIONS = ("resume", "pause")  # on a queue or on everything
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is rehearsed: an action, of `ACTIONS`, and what it says besides."""
+    """The action to rehearse, one of `ACTIONS`, and its arguments."""
 
     action: str
     until: float | None = None  # of a pause, in epoch seconds
-    schedule: str = ""  # to be set, as it is typed
+    schedule: str = ""  # to set, as it is typed
     tz: str | None = None
-    limits: str | None = None  # the queue that it is done to, "" for everything; None for the chosen jobs
+    limits: str | None = None  # the queue to act on, "" for everything; None to act on the chosen jobs
 
 
 class Side(Counting):
-    """What runs of the chosen jobs with the action, or without it."""
+    """The runs of the chosen jobs with the action, or without it."""
 
     def __init__(
         self, start: float, end: float, now: float, name_queue: Callable[[str], str], calendar: Calendar | None = None
     ) -> None:
         super().__init__(start, end, now, name_queue, calendar)
-        self.at_once = 0  #: runs in the instant in which it begins
-        self.skipped = Counter[Skip]()  #: occurrences that are passed over before it goes on
+        self.at_once = 0  #: runs at the instant at which it begins
+        self.skipped = Counter[Skip]()  #: occurrences that are skipped before the schedules go on
 
     def enter(self, course: Course, outlook: Outlook, queue: str) -> None:
-        """Count what a job runs by its course; what falls into a blackout comes when that is over."""
+        """Count the runs of a job by its course. Runs that are due in a blackout come when it is over."""
         state, first, known = outlook.state, course.due, None
         duration, calendar = read_duration(state.history), self.calendar if course.runs else None
         if calendar and (held := calendar.find(state.jobid, queue, state.options)):
@@ -64,47 +64,47 @@ class Side(Counting):
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The quarter of an hour in which workers have most to do, for a queue."""
+    """The quarter of an hour with the most runs in a queue."""
 
     queue: str
     start: float
     runs: int
-    busy: float | None  #: how many runs go on at a time, as long as runs took so far; None if nobody knows
+    busy: float | None  #: average number of runs at a time, by past durations; None if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What the workers of a queue can do, if they work no other one."""
+    """The capacity of the workers of a queue, if they work no other one."""
 
-    processes: int = 0  #: that are alive
-    at_once: int | None = 0  #: jobs that they run at once; None if one of them does not say
+    processes: int = 0  #: workers that are alive
+    at_once: int | None = 0  #: jobs that they run at once in all; None if it is not known of one
 
 
 @dataclass(slots=True)
 class Rehearsal:
-    """What an action would change from `start` to `end`, in epoch seconds."""
+    """The effect of an action from `start` to `end`, in epoch seconds."""
 
     start: float
     end: float
     without: Side
     changed: Side
-    others: Counting | None  #: of the jobs that are not chosen; None if they are too many
+    others: Counting | None  #: of jobs that are not chosen; None if they are too many
     jobs: int = 0  #: that were computed
-    followers: int = 0  #: jobs that follow these, and are counted with them
+    followers: int = 0  #: followers of these jobs, which are counted with them
     wrong: int = 0  #: jobs with a bad schedule, which do not run
-    left_out: int = 0  #: jobs for which there was no time
-    nowhere: list[str] = field(default_factory=list)  #: jobs for every host that have none on any
-    held: int = 0  #: whose queue is paused, or everything is, with the action too
+    left_out: int = 0  #: jobs that were not computed, as the time was over
+    nowhere: list[str] = field(default_factory=list)  #: jobs for every host that have no job on any host
+    held: int = 0  #: jobs that a pause of their queue or of everything holds, even with the action
     capacities: Mapping[str, Capacity] = field(default_factory=dict)  #: by queue
     queue_limits: Mapping[str, QueueLimits] = field(default_factory=dict)
-    clock_changes: Sequence[tuple[float, str]] = ()  #: when clocks change, and in which zone
+    clock_changes: Sequence[tuple[float, str]] = ()  #: (epoch seconds, zone) of each change of clocks
 
     def list_queues(self) -> set[str]:
         """Return the queues of the chosen jobs."""
         return {queue for _, queue in [*self.without.loads, *self.changed.loads]}
 
     def find_peaks(self, side: Side) -> list[Peak]:
-        """Return the peak of each queue of the chosen jobs, others counted too; the highest first."""
+        """Return the peak of each queue of the chosen jobs, the highest first. Other jobs count, too."""
         found = dict[str, Peak]()
         for queue in self.list_queues():
             found[queue] = max(self._list_quarters(side, queue), key=lambda peak: (peak.runs, -peak.start))

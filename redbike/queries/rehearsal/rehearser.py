@@ -1,7 +1,7 @@
-"""Rehearse an action: compute what jobs will run with it and without it, before anybody does it.
+"""Rehearse an action: compute the coming runs of jobs with it and without it, before anybody does it.
 
-Nothing is changed. `redbike.loop.courses` says what is presumed: runs take no time, and succeed. Jobs
-that are not chosen are counted too, if they are few. In place of a job for every host, those on its hosts are computed.
+Nothing is changed. Runs are taken to need no time, and to succeed, see `redbike.loop.courses`. If they are few, jobs
+that are not chosen are counted, too. A job for every host is replaced by its jobs on the hosts.
 """
 
 import math
@@ -35,7 +35,7 @@ MOST_HOURS, MOST_JOBS, MOST_OTHERS = 24, 10_000, 5_000
 
 
 class Rehearser:
-    """Rehearses `change` on the jobs of `store`, for `hours` hours from now on."""
+    """Rehearses `change` on the jobs of `store`, for `hours` from now on."""
 
     def __init__(self, store: Store, settings: Settings, change: Change, hours: float) -> None:
         allowed = ACTIONS if change.limits is None else QUEUE_ACTIONS
@@ -49,17 +49,17 @@ class Rehearser:
         self._now = store.timeline.read_clock()
         self._end = self._now + hours * 3600
         calendar = Calendar(store.blackouts.list_all(), settings, self._now, self._end)
-        self._span = self._now, self._end, self._now, store.name_queue, calendar  # of what is counted
+        self._span = self._now, self._end, self._now, store.name_queue, calendar  # the arguments of each `Side`
         self._limits = {limits.queue: limits for limits in store.queue_limits.list_all()}
         self._holds = list_holds(store.queue_limits.list_pauses())
         self._changed_holds = self._change_holds()
-        self._set_after: After | None = None  # the schedule that is to be set, if it is that of a follower
-        self._bases: dict[str, str] = {}  # by the id of a job on a host, where the base was chosen
+        self._set_after: After | None = None  # the schedule to set, if it is one of a follower
+        self._bases: dict[str, str] = {}  # chosen bases, by the ids of their jobs on hosts
 
     def find_jobs(self, queue: str, limit: int, patience: float) -> tuple[list[str], bool]:
-        """Return the jobs of a queue, or of all: "", that have something to run in these hours, up to `limit`.
+        """Return up to `limit` jobs of a queue, or of all (""), that are due in these hours; and whether more may be.
 
-        Tell too whether there are more, or may be, as finding them has taken about `patience` seconds.
+        There may be more beyond `limit`, or if the search took about `patience` seconds.
         """
         deadline = time.monotonic() + patience
         found: dict[str, None] = {}
@@ -98,7 +98,7 @@ class Rehearser:
         return rehearsal
 
     def _replace_bases(self, jobids: Sequence[str], rehearsal: Rehearsal) -> list[str]:
-        """Return jobs, each once, in place of one for every host those on its hosts."""
+        """Return the jobs, each once. A job for every host is replaced by its jobs on the hosts."""
         find = find_to_set if self._change.action == "set" else find_own
         found = dict.fromkeys(jobids)
         for base in list(filter(is_base, found)):
@@ -110,7 +110,7 @@ class Rehearser:
         return list(found | dict.fromkeys(self._bases))
 
     def _choose(self, jobids: list[str], queue: str) -> list[str]:
-        """Return those of `jobids` that are of a queue, or all of them: ""."""
+        """Return those of `jobids` that belong to `queue`; "" returns all."""
         if not queue:
             return jobids
         return [state.jobid for state in self._store.questions.inspect(jobids) if self._find_queue(state) == queue]
@@ -133,14 +133,14 @@ class Rehearser:
                 zones.add(zone)
 
     def _find_set_after(self) -> After | None:
-        """Return the schedule that is to be set if it is that of a follower. Raise `BadSchedule`."""
+        """Return the schedule to set, if it is one of a follower; else None. Raise `BadSchedule`."""
         if self._change.action != "set" or not is_follower(self._change.schedule.strip()):
             return None
         parsed = parse_to_set(self._change.schedule, self._zone, "", self._now, self._settings)
         return parsed if isinstance(parsed, After) else None
 
     def _add_linked(self, rehearsal: Rehearsal, chosen: dict[str, JobState], zones: set[str]) -> set[str]:
-        """Add chosen jobs that follow others or are followed, and return their followers that are not chosen."""
+        """Add chosen jobs that have parents or followers; return their followers that are not chosen."""
 
         def look(state: JobState, is_changed: bool) -> Outlook:
             return self._make_outlook(
@@ -154,7 +154,7 @@ class Rehearser:
         return state.waiting.queue if state.waiting else self._store.name_queue(state.jobid)
 
     def _change_holds(self) -> dict[str, list[Hold]]:
-        """Return what holds queues with the action, if that is done to one, or to everything."""
+        """Return the pauses of queues with the action, if it acts on a queue or on everything."""
         name = self._change.limits
         if name is None:
             return self._holds
@@ -164,10 +164,10 @@ class Rehearser:
         if is_held and is_pause and pause and pause.is_of_blackout and until > holds[-1].until:
             return {**self._holds, name: [*holds[:-1], replace(holds[-1], until=until)]}
         if is_held == is_pause:
-            # To pause what is paused changes nothing, nor does to resume what is not.
+            # To pause a paused queue changes nothing, and neither does to resume one that is not paused.
             return self._holds
         if is_held:
-            # What came due during a pause is treated by that, so the pause is not left out: it ends now.
+            # The pause is not removed, but ends now: it decides on occurrences that came due during it.
             return {**self._holds, name: [*holds[:-1], replace(holds[-1], until=self._now, ends_by_itself=False)]}
         return {**self._holds, name: [*holds, Hold(self._now, until, ends_by_itself=True)]}
 
@@ -175,7 +175,7 @@ class Rehearser:
         return Outlook(state, self._settings, self._end, holds.get(queue, ()), holds.get("", ()))
 
     def _apply(self, outlook: Outlook, queue: str) -> tuple[Course, Outlook]:
-        """Return what a job runs with the action, and how it is then."""
+        """Return the runs of a job with the action, and its outlook after it."""
         if self._change.limits is not None:
             changed = self._make_outlook(outlook.state, queue, self._changed_holds)
             return follow_if_good(changed), changed
@@ -197,7 +197,7 @@ class Rehearser:
         state = outlook.state
         if state.run:
             course = follow(outlook)
-            # Its worker is told to stop, and may.
+            # The worker gets the request to stop the run, and may do so.
             course.skipped[Skip.CANCELLED] += not state.run.cancelled
             return course
         pause = find_queue_pause([*outlook.queue_holds, *outlook.common_holds], state.now)
@@ -241,7 +241,7 @@ class Rehearser:
 
 
 def find_capacities(processes: Sequence[Process], queues: Iterable[str]) -> dict[str, Capacity]:
-    """Return what workers can do, for those of `queues` that have any. What each can do counts for all its queues."""
+    """Return the capacity of each of `queues` that has workers. A worker counts in full for each of its queues."""
     workers = [each for each in processes if each.kind == "worker" and each.state == "alive"]
     found = dict[str, Capacity]()
     for queue in queues:

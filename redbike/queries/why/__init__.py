@@ -1,5 +1,5 @@
-"""Why a job does not run now, or did not run at an instant that is past: one sentence, from all that is kept.
+"""Why a job does not run now, or did not run at a past instant: one sentence, from all stored data.
 
-What a job depends on is asked in the order in which it would have to give way: the job itself, its pause, its queue,
-the workers of that, and last the dispatcher. The first thing that stands in the way is what the sentence tells.
+The conditions of a run are checked in this order: the job itself, its pause, its queue, the workers of this queue, and
+last the dispatcher. The sentence names the first condition that fails.
 """

@@ -1,4 +1,4 @@
-"""What is known of a job and of what it depends on, and why it does not run now."""
+"""The state of a job and of its queue and processes, and why the job does not run now."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from redbike.store.schedules import read_schedule
 from redbike.store.shell import get_taker, say_need
 from redbike.text.printable import name_number
 
-FAR = 10_000  # jobs before one in its queue, beyond which they are not counted
+FAR = 10_000  # jobs before one in its queue; more are not counted
 SOON = 10.0  # seconds within which a free worker takes the next job
 
 ENDS = {
@@ -39,12 +39,12 @@ ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A job, and what it depends on."""
+    """A job, and all that its next run depends on."""
 
     job: JobState
-    runs: Sequence[PastRun]  # those that are kept, the newest first
+    runs: Sequence[PastRun]  # the kept runs, the newest first
     queue: str
-    queue_limits: Sequence[QueueLimits]  # that of its queue, and that of all queues
+    queue_limits: Sequence[QueueLimits]  # first those of its queue, then those of all queues
     processes: Sequence[Process]
     ahead: int | None = None  # jobs before it in its queue; None for more than `FAR`
     flying: int = 0  # runs of its queue, in all shards
@@ -52,8 +52,8 @@ class Situation:
     is_of_shard: bool = False  # whether it is in one shard of several
     settings: Settings = field(default_factory=Settings)
     refusal: str = ""  # why the server takes no changes
-    awaited: str = ""  # for what a follower waits, as a sentence
-    blackouts: Mapping[str, Blackout] = field(default_factory=dict)  # its own, that of its queue, and of everything
+    awaited: str = ""  # what a follower waits for, as a sentence
+    blackouts: Mapping[str, Blackout] = field(default_factory=dict)  # of the job, of its queue, and of everything
 
     @property
     def schedule(self) -> Schedule | None:
@@ -67,7 +67,7 @@ class Situation:
         return held.foretell(due, schedule) if held and schedule else UNDECIDED
 
     def list_alive(self, kind: str) -> list[Process]:
-        """Return the processes of this kind that are alive; of workers, those of its queue."""
+        """Return the processes of this kind that are alive. Only workers of the queue count."""
         found = [each for each in self.processes if each.kind == kind and each.state == "alive"]
         if kind == "dispatcher":
             return found
@@ -75,9 +75,9 @@ class Situation:
 
 
 def describe_drop(job: JobState, grace: float, clock: Clock) -> str:
-    """Return that a job which was to run once was dropped, as the end of a sentence; "" if it was not.
+    """Return how a job that was to run once was dropped, as the end of a sentence; "" if it was not.
 
-    `grace` is the setting. It may be another one by now: then its length is not told.
+    `grace` (seconds) is the current setting, for a job without this option. If it is 0 now, it is not shown.
     """
     if job.dropped is None:
         return ""
@@ -98,7 +98,7 @@ def explain_now(situation: Situation, clock: Clock) -> str:
         return _explain_run(situation, clock)
     pause = explain_pause(job, clock) if job.pause else ""
     if job.waiting:
-        # Somebody has asked for that run: its pause does not hold it.
+        # A person has requested this run, so the pause of the job does not hold it.
         return f"{explain_waiting(situation, clock)}{add_pause(pause)}"
     if pause and not has_ended(job.to_dict()):
         return pause
@@ -128,7 +128,7 @@ def _explain_run(situation: Situation, clock: Clock) -> str:
 
 
 def explain_pause(job: JobState, clock: Clock) -> str:
-    """Return how a paused job is paused."""
+    """Return a sentence on the pause of a job, and on the occurrence that it holds."""
     assert job.pause
     pause, tried, held = job.pause.to_dict(), RetryState.parse(job.retry_state).due, ""
     if job.held is not None and job.held <= clock.now:
@@ -143,17 +143,17 @@ def explain_pause(job: JobState, clock: Clock) -> str:
 
 
 def _warn(situation: Situation, due: float, clock: Clock, is_try: bool = False) -> str:
-    """Return what pauses it, its queue or everything when it is due, as a sentence; "" if nothing does."""
+    """Return a sentence on what will pause the job, its queue or everything when it is due; "" if nothing will."""
     foretell = None if is_try else partial(situation.foretell, due)
     if blackout := warn_of(situation.blackouts, due, clock, foretell):
         return blackout
-    # A pause that has not ended by then goes on already.
+    # A pause that is on at the due time has begun already.
     closed = describe_closed(situation.queue_limits, Clock(due, clock.zone))
     return f" {closed[0].upper()}{closed[1:]}." if closed else ""
 
 
 def explain_waiting(situation: Situation, clock: Clock) -> str:
-    """Return for what a job waits in its queue, and until when."""
+    """Return what a job waits for in its queue, and when it expires."""
     said, until = _describe_waiting(situation, clock), situation.job.waits_until
     if until is None:
         return said
@@ -180,7 +180,7 @@ def _describe_waiting(situation: Situation, clock: Clock) -> str:
 
 
 def _describe_turn(situation: Situation, workers: Sequence[Process], clock: Clock) -> str:
-    """Return for what a job waits that these workers could take, as the end of a sentence."""
+    """Return why these workers do not take a job from its queue now, as the end of a sentence."""
     own, waiting = situation.queue_limits[0], situation.job.waiting
     assert waiting
     if own.at_once is not None and situation.flying >= own.at_once:
@@ -189,7 +189,7 @@ def _describe_turn(situation: Situation, workers: Sequence[Process], clock: Cloc
     jobs = f"{'job' if situation.ahead == 1 else 'jobs'} before it{' in its shard' if situation.is_of_shard else ''}"
     before = f", with {number} {jobs}" if situation.ahead != 0 else ""
     if situation.opens is not None:
-        # The others may give a shard of what they are allowed.
+        # Other shards may pass on a part of their share of the limit.
         opens = "none begin now" if situation.is_of_shard else f"the next one begin at {clock.name(situation.opens)}"
         return f", whose limit of {own.rate} lets {opens}{before}."
     if before:
@@ -203,7 +203,7 @@ def _describe_turn(situation: Situation, workers: Sequence[Process], clock: Cloc
 
 
 def _find_lack(situation: Situation) -> str:
-    """Return that no worker of its queue has what the job needs; "" if one has, or if there is none."""
+    """Return that no worker of the queue has what the job needs; "" if one has, or if there is no worker."""
     workers, job = situation.list_alive("worker"), situation.job
     jobid = find_backfill(job.options)[0] or job.jobid
     if not workers or any(each.has_for(jobid) for each in workers):
@@ -212,7 +212,7 @@ def _find_lack(situation: Situation) -> str:
 
 
 def _find_unplaced(situation: Situation) -> str:
-    """Return why a dispatcher cannot name its queue; "" if there is none that cannot."""
+    """Return why a dispatcher cannot name the queue of the job; "" if all can."""
     told = (dict(each.unplaced).get(situation.job.jobid, "") for each in situation.list_alive("dispatcher"))
     return next(filter(None, told), "")
 
@@ -222,7 +222,7 @@ def _count(workers: Sequence[Process]) -> str:
 
 
 def explain_timeline(situation: Situation, clock: Clock) -> str:
-    """Return for what a job waits on the timeline."""
+    """Return what a job waits for on the timeline."""
     due = situation.job.timeline
     assert due is not None
     if due > clock.now:

@@ -1,4 +1,4 @@
-"""Explain why a job did not run at an instant that is past, or does not run now."""
+"""Explain why a job did not run at a past instant, or does not run now."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -33,19 +33,19 @@ from redbike.store.sharded.missing import name_if_silent, tolerate_missing
 from redbike.store.store import Store
 from redbike.text.printable import name_number
 
-MOST_GENERATIONS = 256  # above a follower in which it is looked for what its chain waits for
+MOST_GENERATIONS = 256  # above a follower that are searched for what its chain waits for
 HIDDEN = "It waits for other jobs, not all of which may be shown."
 HIDDEN_HOSTS = "It runs as a job of its own on each host, not all of which may be shown."
 UNKNOWN_DISPATCHER = "Whether a dispatcher was running then is not known: none that is registered now had begun."
-MOVES = 3  # times that a job may move while it is looked at
+MOVES = 3  # times that a job is read again because it has moved
 
 
 def explain_past(situation: Situation, log: Sequence[LogEntry], at: float, clock: Clock) -> str:
-    """Return what became of the occurrence that was due at `at`, or last before that."""
+    """Return what became of the last occurrence that was due until `at`."""
     schedule, due = situation.schedule, find_due(situation, at, clock)
     if due is None and situation.job.dropped is not None and situation.job.dropped <= at:
         return f"It {describe_drop(situation.job, situation.settings.grace, clock)}."
-    # Somebody may have asked for a later run. And a schedule does not say what it was before, or when it has run out.
+    # A person may have requested a later run. And a schedule does not show its earlier values, or when it ran out.
     rests = schedule is not None and schedule.allows_pause
     first, current = 0.0 if due is None or rests else due - CLOSE, situation.job.run
     runs = [run for run in situation.runs if run.due > first]
@@ -74,7 +74,7 @@ def _describe_run(run: PastRun, clock: Clock) -> str:
 
 
 def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clock: Clock) -> str:
-    """Return why the occurrence of `due` did not run, as far as that is known."""
+    """Return why the occurrence of `due` did not run, as far as it is known."""
     job, jobid = situation.job, situation.job.jobid
     was_due = f"An occurrence was due at {clock.name(due)}"
     if ended := _describe_end(job, due, clock):
@@ -100,7 +100,7 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
 
 
 def _describe_rest(situation: Situation, at: float, clock: Clock) -> str:
-    """Return between which runs a job with CONTINUE was `at` an instant; "" for any other job, or if none is kept."""
+    """Return the runs before and after `at` of a job with CONTINUE; "" for any other job, or if no run is kept."""
     job, runs, schedule = situation.job, situation.runs, situation.schedule
     before = next((run for run in runs if run.due < at), None)
     if before is None or schedule is None or not schedule.allows_pause:
@@ -111,13 +111,13 @@ def _describe_rest(situation: Situation, at: float, clock: Clock) -> str:
 
 
 def _describe_end(job: JobState, due: float, clock: Clock) -> str:
-    """Return that the job was at its end before `due`, and still is, as the end of a sentence; "" if it was not."""
+    """Return that the job had ended before `due`, and has not run since, as the end of a sentence; "" if not."""
     status = Status.parse(job.status)
     if status is None or status.event not in (Event.DIE, Event.STP):
         return ""
     failed = (job.failure or {}).get("failed") if status.event is Event.DIE else None
     since = failed if isinstance(failed, int | float) else status.time
-    # A status has whole seconds: it may be that of the end of this occurrence.
+    # A status has whole seconds: it may come from the end of this occurrence.
     if since > due or (failed is None and status.time + 1 > due):
         return ""
     if status.event is Event.STP:
@@ -127,7 +127,7 @@ def _describe_end(job: JobState, due: float, clock: Clock) -> str:
 
 
 def _explain_unknown(situation: Situation, due: float, clock: Clock) -> str:
-    """Return what the counts say of an occurrence that neither a run nor the log explains, as the end of a sentence."""
+    """Explain an occurrence by the counts of skipped ones, if no run and no log entry does. Return a sentence's end."""
     job, runs = situation.job, situation.runs
     also = _describe_skipped(job)
     if runs and due < runs[-1].started:
@@ -135,7 +135,7 @@ def _explain_unknown(situation: Situation, due: float, clock: Clock) -> str:
         return f"; it did not run, or that run is no longer kept: the oldest one began at {oldest}.{also}"
     if set(job.skipped) == {Skip.EXPIRED}:
         return f", and did not run: it had not begun in time, and expired.{also}"
-    # Those that were there may have ended since: a process that ends in order is forgotten.
+    # Dispatchers of that time may have ended since: a process that ends in order is forgotten.
     is_known = any(each.since <= due for each in situation.processes if each.kind == "dispatcher")
     unknown = "" if is_known or not set(job.skipped) <= {Skip.MISSED, Skip.LATE} else f" {UNKNOWN_DISPATCHER}"
     if also:
@@ -144,7 +144,7 @@ def _explain_unknown(situation: Situation, due: float, clock: Clock) -> str:
 
 
 def _describe_skipped(job: JobState) -> str:
-    """Return how many of its occurrences were skipped so far, as a sentence; "" for none."""
+    """Return the number of occurrences of the job that were skipped so far, as a sentence; "" for none."""
     skipped = ", ".join(f"{number:,} {reason}" for reason, number in job.skipped.items())
     number = sum(job.skipped.values())
     said = f" So far, {name_number(number, 'occurrence')} of it {'was' if number == 1 else 'were'} skipped: {skipped}."
@@ -152,7 +152,7 @@ def _describe_skipped(job: JobState) -> str:
 
 
 def _find_pause(log: Sequence[LogEntry], jobid: str, queue: str, due: float) -> LogEntry | None:
-    """Return the pause of the job, of its queue or of everything that was on at `due`, by the log."""
+    """Return the log entry of a pause of the job, of its queue or of everything that was on at `due`; else None."""
     for subject in ((jobid, ""), ("", f"queue {queue}"), ("", "all")):
         last = next((each for each in log if each.time <= due and _is_about(each, *subject)), None)
         until = find_until(last.detail) if last else None
@@ -162,7 +162,7 @@ def _find_pause(log: Sequence[LogEntry], jobid: str, queue: str, due: float) -> 
 
 
 def _is_about(entry: LogEntry, jobid: str, subject: str) -> bool:
-    """Tell whether an entry has paused or resumed a job, or unset it, or with "" the subject of its detail."""
+    """Tell whether an entry has paused, resumed or unset the job `jobid`; if it is "", the `subject` of its detail."""
     if entry.action not in ("pause", "resume", "unset") or entry.jobid != jobid:
         return False
     return not subject or re.fullmatch(rf"{re.escape(subject)}( until \d{{4}}-\S+)?(: .*)?", entry.detail) is not None
@@ -171,7 +171,7 @@ def _is_about(entry: LogEntry, jobid: str, subject: str) -> bool:
 class Reasons:
     """Explains jobs of `store`. Times are shown in the zone of `settings`.
 
-    With `fits`, nothing is told of what a job waits for, or as which jobs it runs, unless all of that fits.
+    With `fits`, other jobs that a job waits for, or as which it runs, are named only if all of them fit.
     """
 
     def __init__(self, store: Store, settings: Settings, fits: Callable[[str], bool] | None = None) -> None:
@@ -180,9 +180,9 @@ class Reasons:
         self._fits = fits
 
     def explain(self, jobid: str, at: float | None = None) -> str:
-        """Return why `jobid` does not run now, or did not when it was due last, `at` or before (epoch seconds).
+        """Return why `jobid` does not run now, or why it did not run when it was last due until `at` (epoch seconds).
 
-        Raise `BadJobId`, `NoSuchJob`, and `BadConfig` for an instant that is to come.
+        Raise `BadJobId`, `NoSuchJob`, and `BadConfig` for a future `at`.
         """
         with name_if_silent(self._store):
             return self._explain(jobid, at)
@@ -200,14 +200,14 @@ class Reasons:
         for _ in range(MOVES):
             if situation.ahead is not None:
                 break
-            # It is far behind, or has just been taken.
+            # The job is far back in its queue, or was just taken.
             [again] = self._store.questions.inspect([jobid], with_data=True)
             if (again.queued, again.running) == (job.queued, job.running):
                 break
             job, situation, clock = again, self._read(again), Clock(again.now, self._settings.timezone)
         if at is None:
             return f"{explain_now(situation, clock)}{self._explain_backfill(situation, clock)}"
-        # The shard of the job has not noted what all were told, as that a queue was paused.
+        # The log of its own shard does not have changes for all shards, such as a pause of a queue.
         with tolerate_missing():
             return explain_past(situation, list(self._store.whole.log.list_entries()), at, clock)
 
@@ -245,7 +245,7 @@ class Reasons:
         return explain_hosts(job.jobid, hosts, queue, Clock(job.now, self._settings.timezone))
 
     def _explain_awaited(self, situation: Situation) -> str:
-        """Return for what a follower waits, as a sentence, and whether it will be paused when it is due by that."""
+        """Return what a follower waits for, and whether it will be paused when its parents make it due."""
         job, blackouts = situation.job, situation.blackouts
         family = Family(self._store.whole)
         family.add([job])
@@ -261,7 +261,7 @@ class Reasons:
         return f"{said} It is due at {clock.name(due)} at the earliest.{paused}"
 
     def _explain_backfill(self, situation: Situation, clock: Clock) -> str:
-        """Return how far its backfill is, and what holds it, as a further sentence; "" if none is under way."""
+        """Return the progress of the backfill of the job, and what holds it, as a further sentence; "" without one."""
         found, _ = self._store.backfills.read(situation.job.jobid)
         if not found:
             return ""
@@ -270,7 +270,7 @@ class Reasons:
         return f" Its backfill {how}: {describe_backfill(found, clock)}."
 
     def _find_hold(self, situation: Situation, found: BackfillDetails, clock: Clock) -> str:
-        """Return why no further occurrence of its backfill runs, as a part of a sentence; "" if one does."""
+        """Return why no further occurrence of the backfill runs, as a part of a sentence; "" if one does."""
         if not found["preparing"] and (closed := describe_closed(situation.queue_limits, clock)):
             return closed
         own = situation.job.jobid
@@ -283,6 +283,6 @@ class Reasons:
         return ""
 
     def _find_queue(self, job: JobState) -> str:
-        # Of a damaged job, there may be nothing but the record of its run.
+        # A damaged job may have nothing but the record of its run.
         found = self._store.overview.read_named([job.jobid])
         return found[0].queue if found else job.run.queue if job.run else ""

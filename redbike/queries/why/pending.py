@@ -1,4 +1,4 @@
-"""Which occurrence was due last at an instant that is past, and whether it has still to run."""
+"""Find the occurrence that was last due at a past instant, and whether it is still to run."""
 
 from collections.abc import Iterator
 
@@ -10,14 +10,14 @@ from redbike.schedule.kinds import Schedule
 from redbike.store.records import RetryState
 
 CENTURY = 3.2e9  # seconds
-CLOSE = 0.001  # seconds by which the due time of an occurrence may differ from that of its run
-MOST_KEPT = 1000  # occurrences that a run keeps, which are looked at one by one
+CLOSE = 0.001  # seconds by which the due times of an occurrence and its run may differ
+MOST_KEPT = 1000  # occurrences kept by a run that are computed one by one
 
 
 def find_due(situation: Situation, at: float, clock: Clock) -> float | None:
-    """Return when a job was due last until `at`, by its schedule or as it waits by now; None if it was not.
+    """Return the last due time of a job until `at`, by its schedule or of a waiting occurrence; None if there is none.
 
-    One with CONTINUE is due whenever it does not run.
+    A job with CONTINUE is due whenever it does not run.
     """
     schedule, found = situation.schedule, [first for first, _, _ in _list_places(situation, clock) if first <= at]
     if schedule is not None and schedule.allows_pause:
@@ -25,7 +25,7 @@ def find_due(situation: Situation, at: float, clock: Clock) -> float | None:
     own, asked = None if schedule is None else find_last(schedule, at), situation.job.waiting
     if own is None:
         return max(found, default=None)
-    # Somebody may have asked for the run that waits in a queue.
+    # A person may have requested the run that waits in a queue.
     return max(own, asked.due) if asked and asked.due <= at else own
 
 
@@ -38,7 +38,7 @@ def find_last(schedule: Schedule, at: float) -> float | None:
         window *= 2
     if last is None:
         return None
-    # None is due after `end`. There may be very many until then.
+    # No occurrence is due after `end`. There may be very many before it.
     end = at
     while end - last > CLOSE:
         middle = last + (end - last) / 2
@@ -51,7 +51,7 @@ def find_last(schedule: Schedule, at: float) -> float | None:
 
 
 def explain_pending(situation: Situation, due: float, clock: Clock) -> str:
-    """Return for what the occurrence of `due` waits, or an earlier one that goes first; "" if neither does."""
+    """Return what the occurrence of `due`, or an earlier one that runs first, waits for; "" if neither waits."""
     places = list(_list_places(situation, clock))
     for first, _, said in places:
         if abs(first - due) < CLOSE:
@@ -63,7 +63,7 @@ def explain_pending(situation: Situation, due: float, clock: Clock) -> str:
 
 
 def _list_places(situation: Situation, clock: Clock) -> Iterator[tuple[float, str, str]]:
-    """Yield the due time of each occurrence that waits by now, how it waits, and for what, as a sentence."""
+    """Yield each waiting occurrence: its due time, how it waits in words, and what it waits for, as a sentence."""
     job = situation.job
     if job.waiting:
         yield job.waiting.due, "waits", explain_waiting(situation, clock)
@@ -75,12 +75,12 @@ def _list_places(situation: Situation, clock: Clock) -> Iterator[tuple[float, st
 
 
 def explain_behind_run(situation: Situation, due: float, clock: Clock) -> str:
-    """Return what becomes of the occurrence of `due`, before which the one was due that runs now; "" if none was."""
+    """Return what becomes of the occurrence of `due`, if the run in flight is of an earlier one; "" if it is not."""
     job, run = situation.job, situation.job.run
     if run is None or run.due >= due:
         return ""
     was_due, since = f"An occurrence was due at {clock.name(due)}", clock.name(run.start)
-    # Whether it is kept is for `overlap` and `catchup`, as the end of the run decides it.
+    # When the run ends, `overlap` and `catchup` decide whether the occurrence is kept.
     course = follow(Outlook(job, situation.settings, clock.now + CLOSE, most=MOST_KEPT))
     if any(abs(each - due) < CLOSE for each in course.dues):
         return f"{was_due}, and runs when the run before it has ended, which still goes on, since {since}."
