@@ -90,7 +90,7 @@ Commands:
              and asks. If you delete a row, it unsets the job.
   import     Import a crontab or a calendar. import crontab writes schedules.csv, commands.ini and .redbike.conf, which
              run your crontab, or the one in FILE, as cron did. Lines with DECIDE: need a decision from you. import ics
-             prints one row per event, with its rule, zone and exceptions, as load reads them. - is standard input.
+             prints a row for load per event, with its rule, zone and exceptions. With -, it reads standard input.
   dispatch   Run a dispatcher: it moves due jobs to their queues until you stop it.
   work       Run a worker: it runs the jobs in the queues until you stop it.
   up         Run a dispatcher and workers in one foreground command; Ctrl-C stops them all.
