@@ -1,4 +1,4 @@
-"""Parse a text to a schedule, and compute the instants at which its job runs; no module uses Redis or reads a clock."""
+"""Parse a text to a schedule, and compute when its job runs. No module here uses Redis or reads a clock."""
 
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse

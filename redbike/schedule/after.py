@@ -1,4 +1,4 @@
-"""The schedules ``AFTER`` and ``GROUP``: a job that is due when others, or all of a group, have ended."""
+"""The schedules ``AFTER`` and ``GROUP``: their job is due when other jobs, or all jobs of a group, have ended."""
 
 import re
 from collections.abc import Iterable
@@ -22,9 +22,9 @@ _ONCE = re.compile(ONCE + r"\d{1,12}(\.\d{1,6})?", re.ASCII)
 
 
 class After(Keyword):
-    """Run when each of `parents`, which are job ids, has ended an occurrence; `ending` is how, one of `ENDINGS`.
+    """Run when each of `parents` (job ids) has ended an occurrence as `ending` says, which is one of `ENDINGS`.
 
-    With an instant `once`, as an occurrence of a backfill has it, it is over when it has run for that due time.
+    With `once`, the due time of an occurrence of a backfill, it is over after the run for this due time.
     """
 
     keyword = "AFTER:"
@@ -62,11 +62,11 @@ class After(Keyword):
         return cls(parents, ending, once)
 
     def find_place(self, after: float) -> float | None:
-        """Return `AWAITED`: only the end of its parents gives it a due time. None if it has run for the last one."""
+        """Return `AWAITED`, as only the end of its parents makes it due; None after the run for its last due time."""
         return AWAITED if after < self._last else None
 
     def find_parents(self) -> dict[str, Any]:
-        """Return the jobs that make it due, and when."""
+        """Return `parents` (the jobs that make it due) and `when` (how they must end)."""
         return {"parents": self.parents, "when": self.ending}
 
     def explain(self, timezone: str = "UTC") -> str:
@@ -80,7 +80,7 @@ class After(Keyword):
 
 
 def escape_parent(jobid: str) -> str:
-    """Return a job id as the text of a schedule has it: with a backslash before blanks, commas and backslashes."""
+    """Return a job id for the text of a schedule: with a backslash before blanks, commas and backslashes."""
     return re.sub(r"([\\, ])", r"\\\1", jobid)
 
 
@@ -107,7 +107,7 @@ class Group(After):
     """Run once, when each job of the group `name` has ended, well or not."""
 
     keyword = "GROUP:"
-    # It closes the group, also if the job has this schedule already.
+    # Setting it closes the group, even if the job has this schedule already.
     runs_once = is_command = True
 
     def __init__(self, name: str) -> None:
@@ -124,7 +124,7 @@ class Group(After):
         return cls(name)
 
     def find_place(self, after: float) -> float | None:
-        """Return `AWAITED`, or None after its run. A run that somebody has asked for before is not that."""
+        """Return `AWAITED`, or None after its run. A run that a person has requested before does not count."""
         return AWAITED if after == float("-inf") or after >= END_OF_TIME else None
 
     def explain(self, timezone: str = "UTC") -> str:

@@ -1,11 +1,11 @@
-"""Find the next instant of a cron expression that lines of EXDATE and RDATE amend (RFC 5545, 3.8.5.1 and 3.8.5.2).
+"""Find the next instant of a cron expression with EXDATE and RDATE lines (RFC 5545, 3.8.5.1 and 3.8.5.2).
 
 1. An EXDATE that is a date closes a day in the zone of the expression: its local times on that day have no run.
-2. An EXDATE with a time cancels the run at that instant. A time in a gap of that zone stands for the run that the
-   expression has for it, if it has one, see `Cron.resolve`.
+2. An EXDATE with a time cancels the run at that instant. A local time in a gap cancels the run that the expression has
+   for this local time, if there is one; see `Cron.resolve`.
 3. An RDATE adds a run, at an instant. It needs a time.
 
-EXDATE prevails over RDATE, as in iCal. The lists are sorted, or looked up: their length hardly matters.
+EXDATE prevails over RDATE, as in iCal. The dates are sorted lists or sets, so their number hardly matters.
 """
 
 from bisect import bisect_right
@@ -61,7 +61,7 @@ class AmendedCron:
         return due if due is not None and due <= extra else extra if extra < inf else None
 
     def count(self, after: float, until: float, limit: int) -> int | None:
-        """Count the instants in (after, until], up to `limit`; None if dates with a time amend them one by one."""
+        """Count the instants in (after, until], up to `limit`; None if dates with a time change single instants."""
         return None if self._cancelled or self._added else self._cron.count(after, until, limit)
 
     def _list_moments(self, name: str) -> Iterator[tuple[str, Moment]]:

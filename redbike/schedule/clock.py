@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME, format_utc, is_repeated
 
-NOTHING = "–"  # in place of what there is not
+NOTHING = "–"  # in place of a missing value
 
 
 class Clock(NamedTuple):
@@ -19,7 +19,7 @@ class Clock(NamedTuple):
     zone: str
 
     def measure(self, moment: float | None) -> str:
-        """Return an instant as the time from now."""
+        """Return the distance of an instant from now, in words."""
         return NOTHING if moment is None else format_distance(min(max(moment, 0.0), END_OF_TIME) - self.now)
 
     def format(self, moment: float, timespec: str = "seconds") -> str:
@@ -27,7 +27,7 @@ class Clock(NamedTuple):
 
         `timespec` is that of `datetime.isoformat`.
         """
-        # A blackout begins just before its second.
+        # A window of a blackout may begin a fraction before its second.
         moment = min(max(round(moment, 5), 0.0), END_OF_TIME - 1)
         try:
             local = datetime.fromtimestamp(moment, ZoneInfo(self.zone))
@@ -48,8 +48,8 @@ class Clock(NamedTuple):
 def list_due_of_job(schedule: Schedule, after: float, now: float, stored: float | None = None) -> Iterator[float]:
     """Yield the due times of a job with this schedule strictly after `after` (epoch seconds).
 
-    `stored` is the due time that it has; None if it is not set yet. It comes first, as a retry or a pause may have
-    changed it. A schedule that is due at once has no other.
+    `stored` is the current due time of the job; None if the job is not set yet. It comes first, as a retry or a pause
+    may have changed it. A schedule that is due at once has only this due time.
     """
     due = None if schedule.is_immediate else schedule.next(after)
     if stored is not None and (after <= now or stored > after):
@@ -72,7 +72,7 @@ def list_runs(
 ) -> Iterator[str]:
     """Yield up to `count` lines: one for each due time, see `list_due_of_job`. `zone` is an IANA zone.
 
-    `remark` is what stands behind a due time; `find_shown` returns the instant that is shown for one.
+    `remark` returns the text after a due time; `find_shown` returns the instant to show for it.
     """
     is_now = schedule.is_immediate and stored is None
     for due in islice(iter([now]) if is_now else list_due_of_job(schedule, after, now, stored), count):
@@ -107,7 +107,7 @@ def format_length(seconds: float) -> str:
 
 
 def format_took(seconds: float) -> str:
-    """Return for how long something ran: ``2 ms``, ``1.24 s``, ``5 min 12 s``."""
+    """Return a duration in words: ``2 ms``, ``1.24 s``, ``5 min 12 s``."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.2f} s" if seconds < 60 else format_length(seconds)

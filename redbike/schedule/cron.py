@@ -1,6 +1,6 @@
 """Find the next instant of a cron expression, by the rules of Debian's cron.
 
-`redbike.schedule.cron_fields` has made a bit mask of each field. So to find the next run is to find the next bit:
+`redbike.schedule.cron_fields` converts each field to a bit mask. So to find the next run is to find the next bit:
 
 1. A local time is the number of seconds since 1970-01-01T00:00 on the wall clock. So its day is its quotient by 86,400.
 2. The next local time that matches is the next bit of the day's minutes, or else the first of the next matching day.
@@ -229,7 +229,7 @@ class Dates:
 
 
 class OpenDates:
-    """The dates of `dates` without the days `closed`."""
+    """The dates of `dates`, except the days `closed`."""
 
     def __init__(self, dates: Dates, closed: frozenset[int]) -> None:
         self._dates = dates
@@ -247,7 +247,7 @@ class OpenDates:
 def _spread_hours(hours: int) -> int:
     """Return the mask of the minutes of a day at which these hours begin.
 
-    An hour's minutes times this are those of the day: they are 60 bits, so no hour reaches into the next one.
+    The mask of the minutes of an hour, times this mask, is the mask of the minutes of the day: an hour has 60 bits.
     """
     return sum(1 << hour * 60 for hour in range(24) if hours >> hour & 1)
 

@@ -20,7 +20,7 @@ ALIASES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-# Schedules with a keyword, by the word that people write in place of it.
+# Examples of schedules with a keyword, by the word that people write instead of the keyword.
 EXAMPLES = {"at": "AT:2030-01-31T22:45", "in": "IN:2h", "every": "EVERY:15m", "after": "AFTER:backup:A"}
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -32,7 +32,7 @@ class Field(NamedTuple):
     name: str
     low: int
     high: int  # the highest value that is allowed
-    top: int  # the highest value; those up to `high` are other names for lower ones
+    top: int  # the highest distinct value; values above it, up to `high`, are other names for lower ones
     place: int  # in the expression, from 0
     names: tuple[str, ...] = ()  # of the values, from `low` on
 

@@ -1,4 +1,4 @@
-"""Explain in plain English when a schedule runs, so that people can check whether a text means what they want."""
+"""Explain in plain English when a schedule runs, so that users can check whether a text means what they want."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -22,7 +22,7 @@ from redbike.schedule.rrule.rule import HOURLY, MINUTELY, MONTHLY, NO_END, SECON
 
 SUNDAY_FIRST = (MONDAY_FIRST[-1], *MONDAY_FIRST[:-1])
 UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
-MAX_LISTED = 6  # times of day, or dates; more are not listed one by one
+MAX_LISTED = 6  # times of day, or dates; if there are more, they are not listed
 
 
 # Cron.
@@ -106,7 +106,7 @@ def _join_any(weekly: str) -> str:
 
 
 def explain_amendments(source: AmendedCron) -> str:
-    """Explain the dates that amend a cron expression, as the end of its sentence."""
+    """Explain the EXDATE and RDATE lines of a cron expression, as the end of its sentence."""
     parts = []
     if source.closed or source.cancelled:
         days = [format_day(make_local(day * 86400)) for day in source.closed]
@@ -157,7 +157,7 @@ def _describe_rule_days(rule: Rule, start: datetime) -> str:
     parts = []
     if rule.months or rule.weeks:
         rule = complete_days(rule, start.date())
-    # A yearly rule that names no part of the year runs in each month, or each week.
+    # A yearly rule without a part that names times of the year runs in each month, or each week.
     is_yearly = rule.freq == YEARLY and not (rule.months or rule.weeks or rule.yeardays)
     if rule.weekdays:
         each = "each " if is_yearly and not rule.monthdays else ""
@@ -184,7 +184,7 @@ def _describe_rule_days(rule: Rule, start: datetime) -> str:
 
 
 def _describe_start_days(rule: Rule, start: datetime) -> str:
-    """Name the days that come from DTSTART, as no part of the rule selects days."""
+    """Name the days that come from DTSTART, if no part of the rule selects days."""
     if rule.freq == YEARLY:
         return f"on {start.day} {MONTHS[start.month - 1]}"
     if rule.freq == MONTHLY:

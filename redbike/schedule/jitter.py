@@ -1,4 +1,4 @@
-"""Add jitter to schedules: each job runs later by some seconds of its own, which a hash of its id gives."""
+"""Add jitter to schedules: each job runs some seconds later. A hash of its id gives this delay."""
 
 from hashlib import sha1
 
@@ -7,9 +7,9 @@ from redbike.schedule.moments import END_OF_TIME
 
 
 def add_jitter(schedule: Schedule, jobid: str, seconds: float) -> Schedule:
-    """Return `schedule` with each occurrence later by the jitter of `jobid`, less than `seconds`.
+    """Return `schedule` with each occurrence delayed by the jitter of `jobid`, which is less than `seconds`.
 
-    One that follows no clock, such as NOW, stays as it is. So does one for every host: each has its own jitter.
+    A schedule without own times, such as NOW, is unchanged. So is one for every host: each host has its own jitter.
     """
     jitter = compute_jitter(jobid, seconds)
     follows_no_clock = schedule.is_immediate or schedule.never_runs or schedule.is_awaiting or schedule.is_for_hosts
@@ -23,7 +23,7 @@ def compute_jitter(jobid: str, seconds: float) -> float:
 
 
 class JitteredSchedule(Schedule):
-    """A schedule whose occurrences are `jitter` seconds later than those of `base`. Its text is that of `base`."""
+    """A schedule whose occurrences are `jitter` seconds later than those of `base`. It has the text of `base`."""
 
     def __init__(self, base: Schedule, jitter: float) -> None:
         self._base = base
@@ -37,14 +37,14 @@ class JitteredSchedule(Schedule):
 
     @property
     def label(self) -> str:
-        """That of `base`."""
+        """The label of `base`."""
         return self._base.label
 
     def next(self, after: float) -> float | None:
         """Return the first due time strictly after `after`, both in epoch seconds; None when there is none."""
         due = self._base.next(self._without_jitter(after))
         if due is not None and self._with_jitter(due) <= after:
-            # Redis keeps six decimals, and the base may have more of them: this is the occurrence of `after` itself.
+            # Redis keeps six decimals, but the base may have more: this occurrence is the one at `after` itself.
             due = self._base.next(due)
         return None if due is None or self._with_jitter(due) >= END_OF_TIME else self._with_jitter(due)
 
@@ -53,7 +53,7 @@ class JitteredSchedule(Schedule):
         return self.count_safely(after, until, limit)[0]
 
     def count_safely(self, after: float, until: float, limit: int) -> tuple[int, bool]:
-        """Do what `count` does, and return whether it has counted all, or `limit`."""
+        """Return the number of `count`, and whether it is complete: False if counting was given up before `limit`."""
         return self._base.count_safely(self._without_jitter(after), self._without_jitter(until), limit)
 
     def explain(self, timezone: str = "UTC") -> str:

@@ -1,7 +1,7 @@
 """Define the kinds of schedules. Each computes when its job runs next, and says how such a job behaves.
 
 `text` is the complete form of a schedule, with the instant that it counts from and its time zone. So the text means the
-same instants wherever and whenever it is set again. `redbike.schedule.parser` makes a schedule of a text.
+same instants wherever and whenever it is set again. `redbike.schedule.parser` parses a text to a schedule.
 """
 
 import math
@@ -35,11 +35,11 @@ class Schedule(ABC):
     never_runs = False  # the job is stopped
     allows_pause = False  # a number that the worker returns is a pause before the next run
     is_awaiting = False  # other jobs make it due, when they have ended
-    is_for_hosts = False  # each host has a job of its own with it, and the job that has this one is never due
+    is_for_hosts = False  # each host has a job of its own, and the job with this schedule is never due
     is_command = False  # setting it takes effect even if the job has this schedule already
-    asked = ""  # what of the text that was set is not in `text`, in a form of its own
+    asked = ""  # the part of the text as it was set that `text` does not have, such as the duration of IN
     period: float | None = None  # seconds from each occurrence to the next one, if they are always the same
-    anchor = 0.0  # from when `period` counts, in epoch seconds
+    anchor = 0.0  # the instant from which `period` counts, in epoch seconds
     # If `parse` has added the anchor: the numbers of characters of `text` before it and after it.
     anchor_span: tuple[int, int] | None = None
 
@@ -52,19 +52,19 @@ class Schedule(ABC):
         return self.next(after)
 
     def find_parents(self) -> dict[str, Any] | None:
-        """Return the jobs that make it due, `parents`, and `when`: ``ok``, ``failed`` or ``any``; None if none does."""
+        """Return `parents` (the jobs that make it due) and `when` (``ok``, ``failed`` or ``any``); None without any."""
         return None
 
     @property
     def label(self) -> str:
-        """The text without the instants that make it that of one job."""
+        """The text without instants that belong to one job, so that similar jobs have the same label."""
         return "\n".join(line for line in self.text.split("\n") if not line.startswith("DTSTART"))
 
     @abstractmethod
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs.
 
-        Instants are in the zone of the schedule, and where it follows no clock, in `timezone`.
+        Instants are in the zone of the schedule; if it has none, in `timezone`.
         """
 
     def count(self, after: float, until: float, limit: int) -> int:
@@ -72,7 +72,7 @@ class Schedule(ABC):
         return sum(1 for _ in islice(self.list_due(after, until), limit))
 
     def count_safely(self, after: float, until: float, limit: int) -> tuple[int, bool]:
-        """Do what `count` does, and return whether it has counted all, or `limit`."""
+        """Return the number of `count`, and whether it is complete: False if counting was given up before `limit`."""
         return self.count(after, until, limit), True
 
     def list_due(self, after: float, until: float) -> Iterator[float]:
@@ -87,32 +87,31 @@ class Schedule(ABC):
         return self
 
     def is_stored_as(self, text: str) -> bool:
-        """Tell whether `text`, a stored schedule, means the same as this one; the anchor is not compared."""
+        """Tell whether `text`, a stored schedule, means the same as this one. An added anchor is not compared."""
         return is_same_text(self.text, text, self.anchor_span)
 
     def exclude(self, days: Iterable[int]) -> str:
-        """Return a text without the runs on these days (since 1970-01-01), in its zone. Raise `BadSchedule`."""
+        """Return a text without the runs on `days` (since 1970-01-01, in its zone). Raise `BadSchedule`."""
         raise BadSchedule(f"bad schedule {quoted(self.text)}: only cron and rules can leave out days")
 
 
 class Keyword(Schedule):
-    """A schedule whose text begins with a keyword; with a colon if there is more behind it."""
+    """A schedule whose text begins with a keyword; the keyword ends with a colon if more text follows it."""
 
     keyword: str
-    sentence: str  # which explains it
+    sentence: str  # what `explain` returns
 
     @classmethod
     def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
-        """Make a schedule from the text behind the keyword. Raise `BadSchedule`.
+        """Make a schedule from the text after the keyword. Raise `BadSchedule`.
 
-        Times without a zone are in `timezone`. `anchor` (epoch seconds) is the instant to count from if `rest` has
-        none.
+        Times without a zone are in `timezone`. If `rest` has no instant to count from, it is `anchor` (epoch seconds).
         """
         return cls()
 
     @classmethod
     def needs_anchor(cls, rest: str) -> bool:
-        """Tell whether the text behind the keyword has no instant to count from, but needs one."""
+        """Tell whether the text after the keyword has no instant to count from, but needs one."""
         return False
 
     def next(self, after: float) -> float | None:
@@ -164,7 +163,7 @@ class At(Keyword):
 
     def __init__(self, text: str, instant: float) -> None:
         self.text = text
-        self.instant = round(instant, 6)  # as Redis keeps it
+        self.instant = round(instant, 6)  # Redis keeps six decimals
 
     @classmethod
     def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
@@ -179,7 +178,7 @@ class At(Keyword):
         return At.keyword
 
     def is_stored_as(self, text: str) -> bool:
-        """Tell whether `text`, a complete one, says the same instant, however it spells that."""
+        """Tell whether `text`, a complete one, means the same instant, even if it is spelled in another way."""
         if text == self.text or not text.startswith(self.keyword):
             return text == self.text
         try:
@@ -197,7 +196,7 @@ class At(Keyword):
 
 
 class In(At):
-    """Run once, so long after it is set. Its complete text is that of `At`."""
+    """Run once, a duration after it is set. Its complete text is an `At` schedule."""
 
     keyword = "IN:"
     is_command = True
@@ -218,7 +217,7 @@ class In(At):
         return schedule
 
     def is_stored_as(self, text: str) -> bool:
-        """Tell whether `text` is an instant. The record of a row says whether the same duration has set it."""
+        """Tell whether `text` is an instant. The record of a row shows whether the same duration has set it."""
         return text.startswith(At.keyword)
 
 
@@ -252,15 +251,15 @@ class Every(Keyword):
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """Make a schedule from the complete text of one; None for another text. Raise `BadSchedule`.
+        """Make a schedule from a complete text of EVERY; None for another text. Raise `BadSchedule`.
 
-        It is ten times as fast as `parse`: that counts where each of very many jobs has an anchor of its own.
+        It is ten times as fast as `parse`. This matters if very many jobs each have their own anchor.
         """
         found = _STORED_EVERY.fullmatch(text)
         return cls(text, parse_duration(found[1]), float(found[2])) if found else None
 
     def is_stored_as(self, text: str) -> bool:
-        """Tell whether `text`, a complete one, has the same period, however it spells that; see `Schedule`."""
+        """Tell whether `text`, a complete one, has the same period, even if it is spelled in another way."""
         found = _STORED_EVERY.fullmatch(text) if self.anchor_span else None
         return measure_duration(found[1]) == self.period if found else super().is_stored_as(text)
 
@@ -291,7 +290,7 @@ class Every(Keyword):
         return steps
 
     def _find_instant(self, steps: int) -> float:
-        # As Redis keeps it. An instant with more decimals would seem to come once more, after itself.
+        # Redis keeps six decimals. An instant with more decimals would be due a second time, after itself.
         return round(self.anchor + steps * self.period, 6)
 
     def explain(self, timezone: str = "UTC") -> str:

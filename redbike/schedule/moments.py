@@ -1,4 +1,4 @@
-"""Parse and format instants and durations, as texts and as Python has them. Limit the size of a text."""
+"""Parse and format instants and durations, as texts and as Python objects. Limit the size of a text."""
 
 import math
 import re
@@ -21,7 +21,7 @@ ZoneLike = str | tzinfo
 MAX_TEXT = 8192  # bytes of UTF-8 of a schedule
 LEAST_DURATION = 0.001  # seconds
 END_OF_TIME = 253402300800.0  # the year 10000
-# The place on the timeline of a job that has no due time before others have ended: behind all that have one.
+# The place on the timeline of a job that is due only when others have ended: after all jobs with a due time.
 AWAITED = 999_999_999_999.0
 MONDAY_FIRST = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTHS = (
@@ -45,24 +45,24 @@ def check_size(text: str) -> str:
 
 
 def is_same_text(text: str, stored: str, span: tuple[int, int] | None) -> bool:
-    """Tell whether two texts are the same but for an anchor; `span` is the `Schedule.anchor_span` of the first one."""
+    """Tell whether two texts are the same except an anchor. `span` is the `Schedule.anchor_span` of `text`."""
     if span is None:
         return stored == text
     head, end = span[0], len(stored) - span[1]
     is_alike = stored[:head] == text[:head] and stored[end:] == text[len(text) - span[1] :]
-    # A line more between the two is no anchor, but a rule or dates.
+    # If there is a further line in between, it is no anchor, but a rule or dates.
     return head < end and is_alike and "\n" not in stored[:end]
 
 
 def parse_timestamp(text: str, timezone: str = "UTC") -> float:
     """Return the epoch seconds of a TIMESTAMP.
 
-    `text` is epoch seconds or ISO 8601. The latter is in `timezone` if it has no zone. Raise `BadSchedule`.
+    `text` is epoch seconds or ISO 8601. An ISO 8601 text without a zone is in `timezone`. Raise `BadSchedule`.
     """
     if not isinstance(text, str):
         raise BadSchedule(f"bad timestamp {text!r:.80}: it must be a text")
     if EPOCH.fullmatch(text.removeprefix("-")):
-        instant = float(text) + 0.0  # without the sign that a zero may have
+        instant = float(text) + 0.0  # without the sign of -0
     elif _BEYOND.fullmatch(text):
         instant = math.inf
     else:
@@ -156,7 +156,7 @@ def check_aware(moment: datetime) -> None:
 
 
 def find_zone_name(zone: tzinfo) -> str | None:
-    """Return the IANA name of a tzinfo, of the standard library, of dateutil or of pytz; None if it has none."""
+    """Return the IANA name of a tzinfo of the standard library, dateutil or pytz; None if it has none."""
     for attribute in ("key", "zone"):
         name = getattr(zone, attribute, None)
         if isinstance(name, str):
@@ -167,7 +167,7 @@ def find_zone_name(zone: tzinfo) -> str | None:
 def format_moment(instant: float, timezone: str) -> str:
     """Return an instant (epoch seconds) as a local time: ``Monday, 4 May 2026 at 09:00, Europe/Berlin time``.
 
-    In the last day of the year 9999 it is in UTC: other zones may have the year 10000 then.
+    On the last day of the year 9999 it is in UTC: other zones may have the year 10000 then.
     """
     if timezone == "UTC" or instant > END_OF_TIME - 86400:
         return f"{format_instant(instant, 'UTC')} UTC"
@@ -177,12 +177,12 @@ def format_moment(instant: float, timezone: str) -> str:
 def format_instant(instant: float, timezone: str) -> str:
     """Return an instant as a local time, with the distance from UTC if that day has this hour twice.
 
-    It is in UTC where that zone has the year 10000.
+    It is in UTC if it is in the year 10000 in that zone.
     """
     try:
         local = datetime.fromtimestamp(math.floor(instant), load_zone_info(timezone))
     except (ValueError, OverflowError):
-        # There the year 10000 has begun, which Python cannot write.
+        # In this zone, the year 10000 has begun, which Python cannot write.
         return f"{format_local(datetime.fromtimestamp(math.floor(instant), UTC))} UTC"
     return f"{format_local(local)} (UTC{local.isoformat()[19:25]})" if is_repeated(local) else format_local(local)
 

@@ -1,10 +1,10 @@
-"""Make the text of a schedule from what Python has for one: datetime, timedelta, rules of dateutil, croniter.
+"""Make the text of a schedule from a Python object: datetime, timedelta, a rule of dateutil, or a croniter.
 
-The packages dateutil and croniter are not imported here. Whoever has an object of theirs has imported them.
+The packages dateutil and croniter are not imported here. A program that has an object of theirs has imported them.
 
-Croniter reads some expressions in another way than cron, and has options for more: hashed values, seconds in front,
-steps that count from its start. So the text is checked: what Redbike makes of each field must be what croniter has
-made of it. If the fields as they were written do not pass, they are written as lists of values.
+Croniter parses some expressions in another way than cron, and has further options: hashed values, seconds in front,
+steps that count from its start. So the text is checked: Redbike must find the same values in each field as croniter.
+If it does not with the fields as they were written, they are written as lists of values.
 """
 
 import sys
@@ -61,13 +61,13 @@ def _list_fields(cron: Any) -> Iterator[str]:
 
 
 def _list_nth(cron: Any) -> set[tuple[int, int]]:
-    """Return (day of the week, number in the month), 0 for the last one, as `DayFields` has them."""
+    """Return the pairs (day of the week, number in the month) of `DayFields.nth`. The number 0 is the last one."""
     nth: dict[int, Iterable[Any]] = cron.nth_weekday_of_month
     return {(day, 0 if number == "l" else number) for day, numbers in nth.items() for number in numbers}
 
 
 def _has_same_times(fields: CronFields, cron: Any) -> bool:
-    """Tell whether all fields but those of days are the same."""
+    """Tell whether all fields except those of days are the same."""
     expanded: list[list[Any]] = cron.expanded
     seconds = _mask(expanded, _SECOND) if len(expanded) > _SECOND else 1
     years = _mask(expanded, _YEAR) if len(expanded) > _YEAR and expanded[_YEAR] != _ANY else None
@@ -81,7 +81,7 @@ def _has_same_days(days: DayFields, cron: Any) -> bool:
     is_either = expanded[_DOM] != _ANY and expanded[_DOW] != _ANY
     if is_either:
         if nearest or nth:
-            # What croniter makes of both fields then is neither "and" nor "or".
+            # Croniter then combines both fields neither by "and" nor by "or".
             return False
         has_star = any(cron.expressions[place].startswith("*") for place in (_DOM, _DOW))
         is_either = cron._day_or and not (cron._implement_cron_bug and has_star)
@@ -99,12 +99,12 @@ def _mask(expanded: list[list[Any]], place: int) -> int:
 
 
 def format_rule(rule: Any) -> str:
-    """Return the text of a ``dateutil.rrule.rrule``. Raise `BadSchedule` if iCal has no words for it."""
+    """Return the text of a ``dateutil.rrule.rrule``. Raise `BadSchedule` if iCal cannot express it."""
     return "\n".join([_format_start(rule._dtstart), f"RRULE:{_format_parts(rule)}"])
 
 
 def format_set(rules: Any) -> str:
-    """Return the text of a ``dateutil.rrule.rruleset``. Raise `BadSchedule` if iCal has no words for it."""
+    """Return the text of a ``dateutil.rrule.rruleset``. Raise `BadSchedule` if iCal cannot express it."""
     for rule in (*rules._rrule, *rules._exrule):
         if not hasattr(rule, "_dtstart"):
             raise BadSchedule(f"bad rule of type {type(rule).__name__} in an rruleset: only an rrule can be stored")
@@ -119,7 +119,7 @@ def format_set(rules: Any) -> str:
 
 
 def _list_lines(rules: Any, begin: datetime) -> Iterator[str]:
-    """Yield the lines of a set behind its DTSTART."""
+    """Yield the lines of a set after its DTSTART."""
     yield from (f"RRULE:{_format_parts(rule)}" for rule in rules._rrule)
     yield from (f"EXRULE:{_format_parts(rule)}" for rule in rules._exrule)
     for name, dates in (("RDATE", rules._rdate), ("EXDATE", rules._exdate)):
@@ -133,7 +133,7 @@ def _get_wall(start: datetime) -> tuple[datetime, str | None]:
 
 
 def _format_start(start: datetime) -> str:
-    """Return the line DTSTART, with the zone of an aware one."""
+    """Return the line DTSTART; for an aware datetime, with its zone."""
     if start.tzinfo is None:
         return f"DTSTART:{_format_wall(start)}"
     zone = find_zone_name(start.tzinfo)
@@ -145,7 +145,7 @@ def _format_start(start: datetime) -> str:
 def _format_parts(rule: Any) -> str:
     """Return the value of a line RRULE."""
     for name, values in rule._original_rule.items():
-        # Dateutil does not write these, but without them the rule would have other instants.
+        # `str` of the rule leaves out an empty part, but without the part the rule would have other instants.
         if values is not None and not values:
             raise BadSchedule(f"bad rule {str(rule)!r:.120}: its {name} is empty")
     parts = [part for part in str(rule).rpartition("RRULE:")[2].split(";") if not part.startswith("UNTIL=")]
@@ -159,7 +159,7 @@ def _format_parts(rule: Any) -> str:
 
 
 def _format_date(date: Any, begin: datetime) -> str:
-    """Return a date of a set: in UTC if it is aware, else in the zone of the set."""
+    """Return the text of a date of a set: in UTC if it is aware, else in the zone of the set."""
     if not isinstance(date, datetime) or date.microsecond:
         raise BadSchedule(f"bad date {date!r:.120} in an rruleset: a datetime in whole seconds is needed")
     if (date.tzinfo is None) != (begin.tzinfo is None):
@@ -172,7 +172,7 @@ def _format_wall(moment: datetime) -> str:
 
 
 class RuleLike(Protocol):
-    """A ``dateutil.rrule.rrule`` or ``rruleset``, for type checkers that know nothing of dateutil."""
+    """A ``dateutil.rrule.rrule`` or ``rruleset``, for type checkers without types of dateutil."""
 
     @property
     def between(self) -> Callable[..., Any]:
@@ -186,7 +186,7 @@ class RuleLike(Protocol):
 
 
 class CronLike(Protocol):
-    """A ``croniter.croniter``, for type checkers that know nothing of croniter."""
+    """A ``croniter.croniter``, for type checkers without types of croniter."""
 
     @property
     def get_next(self) -> Callable[..., Any]:
@@ -206,7 +206,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def check_schedule(schedule: object, tz: str | None) -> None:
-    """Raise `TypeError` for what is neither a schedule nor None, and for a naive datetime if there is no `tz`."""
+    """Raise `TypeError` if `schedule` is neither a schedule nor None, or is a naive datetime without a `tz`."""
     if schedule is None or isinstance(schedule, str):
         return
     if isinstance(schedule, datetime):
@@ -219,7 +219,7 @@ def check_schedule(schedule: object, tz: str | None) -> None:
 
 
 def format_schedule(schedule: Any, timezone: str) -> str:
-    """Return the text of a schedule that `check_schedule` has checked. A naive datetime is in `timezone`.
+    """Return the text of a schedule that `check_schedule` has accepted. A naive datetime is in `timezone`.
 
     Raise `BadSchedule` if no text means the same.
     """
@@ -250,7 +250,7 @@ def _format_period(period: timedelta) -> str:
 
 
 def _find_formatter(schedule: object) -> Callable[[Any], str] | None:
-    """Return what makes the text of an object of dateutil or croniter; None for another object."""
+    """Return the function that makes the text of an object of dateutil or croniter; None for another object."""
     for module, name, formatter in _FORMATTERS:
         kind = getattr(sys.modules.get(module), name, None)
         if isinstance(kind, type) and isinstance(schedule, kind):

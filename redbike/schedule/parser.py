@@ -1,4 +1,4 @@
-"""Parse a text to a schedule: to one of `redbike.schedule.kinds`, or to one of cron or iCal, which are here."""
+"""Parse a text to a schedule: one of `redbike.schedule.kinds`, or a cron or iCal schedule, which are defined here."""
 
 import re
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from redbike.schedule.zones import find_zone, resolve
 
 
 class EveryHost(Keyword):
-    """A schedule that a job has on each host, each as a job of its own. What has this one is never due itself."""
+    """The schedule of a job for every host. Each host has its own job with `inner`; the job itself is never due."""
 
     keyword = "ALL:"
     is_for_hosts = True
@@ -33,14 +33,14 @@ class EveryHost(Keyword):
 
     @classmethod
     def wrap(cls, inner: Schedule, asked: str = "") -> Self:
-        """Make a schedule from the one that each host has, and its own `Schedule.asked`. Raise `BadSchedule`."""
+        """Make a schedule from `inner`, the schedule of each host, and `Schedule.asked`. Raise `BadSchedule`."""
         if inner.is_awaiting:
             raise BadSchedule(f"bad schedule {quoted(inner.text)}: a job on every host cannot follow others")
         return cls(inner, asked)
 
     @property
     def label(self) -> str:
-        """The text without the instants that make it that of one job."""
+        """The text without instants that belong to one job, so that similar jobs have the same label."""
         return f"{self.keyword}{self.inner.label}"
 
     @classmethod
@@ -51,7 +51,7 @@ class EveryHost(Keyword):
         return _examine(rest).needs_anchor
 
     def is_over(self, since: float) -> bool:
-        """Tell whether each host was to run it once, at an instant that is not after `since`."""
+        """Tell whether each host was to run it once, at an instant that is not after `since`; False for NOW."""
         return self.inner.runs_once and self.asked != Now.text and self.inner.next(since) is None
 
     def find_place(self, after: float) -> float | None:
@@ -63,13 +63,13 @@ class EveryHost(Keyword):
         return EveryHost(self.inner.with_zone(), self.asked)
 
     def is_stored_as(self, text: str) -> bool:
-        """Tell whether `text` means the same; of what was asked for as no instant, whether it is one: see `In`."""
+        """Tell whether `text` means the same. For a schedule set as IN or NOW, any instant does, see `In`."""
         if self.asked:
             return text.startswith(f"{self.keyword}{At.keyword}")
         return text.startswith(self.keyword) and self.inner.is_stored_as(text.removeprefix(self.keyword))
 
     def exclude(self, days: Iterable[int]) -> str:
-        """Return a text of the same schedule without the runs of each host on these days. Raise `BadSchedule`."""
+        """Return the text of the schedule without the runs of each host on these days. Raise `BadSchedule`."""
         return f"{self.keyword}{self.inner.exclude(days)}"
 
     def explain(self, timezone: str = "UTC") -> str:
@@ -89,11 +89,11 @@ _CRON_ZONE = re.compile(r"CRON_TZ=(\S+)\s+", re.IGNORECASE)
 
 
 def parse(text: str, timezone: str = "UTC", jobid: str = "", anchor: float | None = None) -> Schedule:
-    """Return the schedule that `text` means.
+    """Parse `text` to a schedule.
 
-    Times that name no zone are in `timezone`. The values of ``H`` are hashed from `jobid`. EVERY without @ and a rule
-    without DTSTART count from `anchor`, the instant (epoch seconds) at which the schedule is set, or from the epoch
-    when that is None. Raise `BadSchedule`, and only that, for an invalid text.
+    Times without a zone are in `timezone`. The values of ``H`` are hashed from `jobid`. `anchor` is the instant (epoch
+    seconds) at which the schedule is set; None is the epoch. EVERY without @, a rule without DTSTART and IN count from
+    it. Raise `BadSchedule`, and only that, for an invalid text.
     """
     if not (isinstance(text, str) and isinstance(timezone, str) and isinstance(jobid, str)):
         raise BadSchedule(f"bad schedule {text!r:.80}: it, its zone and its job id must be texts")
@@ -112,7 +112,7 @@ def parse_stored(text: str) -> Schedule:
 
 
 def is_hashed(text: str) -> bool:
-    """Tell whether the instants of a schedule differ from job to job, as it has an ``H``."""
+    """Tell whether a schedule has an ``H``, so that its instants depend on the job id."""
     return _examine(text).is_hashed
 
 
@@ -134,7 +134,7 @@ def recurs(text: str) -> bool:
 
 
 def find_inner(text: str | None) -> Schedule | None:
-    """Return what each host has of a stored schedule for every host; a STOP as it is, and None for anything else."""
+    """Return the schedule of each host in a stored schedule for every host. Return a STOP itself, None for others."""
     try:
         schedule = parse_stored(text or "")
     except BadSchedule:
@@ -151,19 +151,19 @@ def is_follower(text: str | None) -> bool:
 
 
 def _find_kind(text: str) -> tuple[type[Keyword] | None, str]:
-    """Return the kind of a text that begins with a keyword, and what is behind that; None if it has no keyword."""
+    """Return the kind of a text by its keyword, and the text after the keyword. The kind is None without a keyword."""
     keyword, colon, rest = text.partition(":")
     # Some letters of other alphabets become ASCII in upper case.
     return KEYWORDS.get(keyword.upper() + colon) if keyword.isascii() else None, rest
 
 
 def _has_letters(text: str) -> bool:
-    """Tell whether there are letters. Most cron lines have none: so they have no keyword, no rule and no ``H``."""
+    """Tell whether a text has letters. Without letters, as in most cron lines, it has no keyword, rule or ``H``."""
     return text.lower() != text.upper()
 
 
 class _Examined(NamedTuple):
-    """A text, and which of the other arguments of `parse` matter for it."""
+    """A text, and which other arguments of `parse` matter for it."""
 
     text: str  # without blanks at its ends
     needs_anchor: bool
@@ -172,7 +172,7 @@ class _Examined(NamedTuple):
 
 @lru_cache(4096)
 def _examine(text: str) -> _Examined:
-    """Examine a text, which is not parsed yet. Raise `BadSchedule` for one that is too long, which is not cached."""
+    """Examine a text that is not parsed yet. Raise `BadSchedule` if it is too long; this is not cached."""
     text = check_size(text).strip(_BLANKS)
     if not _has_letters(text):
         return _Examined(text, needs_anchor=False, is_hashed=False)
@@ -219,7 +219,7 @@ def _parse_cron(text: str, timezone: str, jobid: str) -> Schedule:
 
 
 class CronSchedule(Schedule):
-    """Run as `cron` says, which may be amended by dates, in the zone `timezone`."""
+    """Run at the times of `cron`, which may have EXDATE and RDATE lines, in the zone `timezone`."""
 
     def __init__(self, text: str, cron: Cron | AmendedCron, timezone: str) -> None:
         self.text = check_size(text)  # the complete text is longer than what the user gave
@@ -249,12 +249,12 @@ class CronSchedule(Schedule):
         return CronSchedule(f"CRON_TZ=UTC {self.text}", self._cron, "UTC")
 
     def exclude(self, days: Iterable[int]) -> str:
-        """Return a text with a line of EXDATE that has these days."""
+        """Return the text with a further line, an EXDATE with these days."""
         return f"{self.text}\nEXDATE:{','.join(map(format_day, days))}"
 
 
 class RecurrenceSchedule(Schedule):
-    """Run as `recurrence` says, a set of iCal rules and dates."""
+    """Run at the instants of `recurrence`, a set of iCal rules and dates."""
 
     def __init__(self, recurrence: Recurrence) -> None:
         self.text = check_size(recurrence.text)
@@ -270,7 +270,7 @@ class RecurrenceSchedule(Schedule):
         return self._recurrence.count(after, until, limit)[0]
 
     def count_safely(self, after: float, until: float, limit: int) -> tuple[int, bool]:
-        """Do what `count` does, and return whether it has counted all, or `limit`."""
+        """Return the number of `count`, and whether it is complete: False if counting was given up before `limit`."""
         return self._recurrence.count(after, until, limit)
 
     def explain(self, timezone: str = "UTC") -> str:
@@ -278,7 +278,7 @@ class RecurrenceSchedule(Schedule):
         return f"{explain_recurrence(self._recurrence)}, {self.timezone} time."
 
     def exclude(self, days: Iterable[int]) -> str:
-        """Return a text with lines of EXDATE that have the runs on these days. Raise `BadSchedule` for too many."""
+        """Return the text with further EXDATE lines for the runs on these days. Raise `BadSchedule` for too many."""
         zone, runs = self._recurrence.zone, list[int]()
         for day in days:
             for due in self.list_due(resolve(day * 86400, zone) - 1, resolve((day + 1) * 86400, zone) - 1):

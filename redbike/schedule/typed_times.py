@@ -1,11 +1,11 @@
-"""Read times as people say them: ``22:45``, ``noon``, ``mon 9:00``, ``tomorrow 6:00``, ``+1h``, ``2h ago``.
+"""Parse times as people type them: ``22:45``, ``noon``, ``mon 9:00``, ``tomorrow 6:00``, ``+1h``, ``2h ago``.
 
-A time that comes again and again means the next such instant, or the last one for a command that looks back. A day
-without a time of day means its first instant. What could mean two things, such as ``1/2`` or ``mon midnight``, means
-nothing. A number is epoch seconds.
+A recurring time, such as ``9:00``, means the next such instant; for a command that looks back, the last one. A day
+without a time of day means its first instant. An ambiguous text, such as ``1/2`` or ``mon midnight``, is invalid. A
+number is epoch seconds.
 
-Local times are in a zone. In the hour that clocks skip, the offset before it counts; of two, the first one. Only a time
-that comes again and again may also be the second of two; and a command that looks back finds no time that was skipped.
+Local times are in a zone. In a gap, the offset before the gap counts; in a repeated hour, the first instant. Only a
+recurring time may also mean the second instant. A command that looks back skips recurring times in a gap.
 """
 
 import math
@@ -31,7 +31,7 @@ FURTHEST = 8  # years to the next 29 February
 _NAMES = parserinfo()  # of months and days of the week, in English
 _EPOCH = datetime(1970, 1, 1)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
-# Numbers that are epoch seconds of 1970, but for people a time, a year or a date: it is said which instant they are.
+# Numbers that people may mean as a time, a year or a date, not as epoch seconds: the instant is shown to the user.
 _DOUBTFUL = re.compile(r"0*[1-9]\d{0,3}(?:\.\d+)?|(19|20)\d\d[01]\d[0-3]\d", re.ASCII)
 _STEP = re.compile(r"(?:now ?)?([+-]) ?(\w[\w.]*)", re.ASCII)
 _LENGTH = re.compile(r"\d[\w.]*[smhd]", re.ASCII)
@@ -51,9 +51,9 @@ _DATE = re.compile(
 
 
 class SaidTime(NamedTuple):
-    """An instant in epoch seconds, and whether the text itself says which: as epoch seconds, or by ISO 8601.
+    """An instant in epoch seconds, and whether the text is exact: epoch seconds, or ISO 8601.
 
-    A number that people might mean as a time of day, a year or a date does not say so.
+    A number that people might mean as a time of day, a year or a date is not exact.
     """
 
     instant: float
@@ -61,17 +61,16 @@ class SaidTime(NamedTuple):
 
 
 class _Days(NamedTuple):
-    """The days that may be meant, the nearest first; `is_one` if there is no other one."""
+    """The days that may be meant, the nearest first. With `is_one`, only one day can be meant."""
 
     dates: Iterator[date]
     is_one: bool
 
 
 def read_time(text: str, now: float, timezone: str, looks_back: bool = False) -> SaidTime:
-    """Return the instant of a text at the instant `now`, for a local time in `timezone`.
+    """Return the instant of a text that is typed at `now` (epoch seconds). Local times are in `timezone`.
 
-    It is the next such instant, or the last one for a command that `looks_back`. Raise `BadSchedule`, which quotes the
-    text.
+    It is the next such instant; the last one if the command `looks_back`. Raise `BadSchedule`, which quotes the text.
     """
     if not isinstance(text, str) or is_exact(text):
         is_doubtful = isinstance(text, str) and _DOUBTFUL.fullmatch(text)
@@ -114,8 +113,8 @@ def _read_step(said: str, now: float) -> float | None:
 
 
 def _read_local(said: str, now: float, timezone: str, looks_back: bool) -> float | None:
-    """Return the instant of a day, a time of day, or both; None for another text, and for a day that never is."""
-    # With a day, midnight could be its beginning or its end.
+    """Return the instant of a day, a time of day, or both; None for another text, and for a day that never comes."""
+    # With a day, midnight is not allowed: it could be the beginning or the end of the day.
     parts = _PARTS.fullmatch(_NAMED.get(said, said))
     if parts is None:
         return None
@@ -137,7 +136,7 @@ def _read_local(said: str, now: float, timezone: str, looks_back: bool) -> float
 def _find_days(said: str | None, today: date, direction: int) -> _Days | None:
     """Return the days that a text may mean; None for a text that is no day."""
     if said is None:
-        # A zone may skip a whole day, and then a time on the next one.
+        # Several days, as a zone may skip a whole day, and then a time on the next one.
         return _Days((today + relativedelta(days=direction * number) for number in range(4)), False)
     if said in DAYS:
         return _Days(iter([today + relativedelta(days=DAYS[said])]), True)
@@ -166,10 +165,10 @@ def _read_dates(said: str, found: re.Match[str], years: "Iterator[str] | list[st
 
 
 def _find_instants(local: datetime, timezone: str, must_be_there: bool) -> list[float]:
-    """Return the instants of a local time: one; two as clocks are set back; none if it is skipped and must not be."""
+    """Return the instants of a local time: two in a repeated hour; none in a gap, if it `must_be_there`; else one."""
     zone, wall = find_zone(timezone), (local - _EPOCH) // timedelta(seconds=1)
     if must_be_there and find_gap_end(wall, zone) is not None:
         return []
     first = float(resolve(wall, zone))
-    second = local.replace(tzinfo=load_zone_info(timezone), fold=1).timestamp()  # of a skipped time, it is the earlier
+    second = local.replace(tzinfo=load_zone_info(timezone), fold=1).timestamp()  # in a gap, this one is earlier
     return [first, second] if second > first else [first]

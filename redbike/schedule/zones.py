@@ -1,4 +1,4 @@
-"""Find the offset of a time zone at an instant, and from when to when it is in force.
+"""Find the offset of a time zone at an instant, and the time in which this offset is in force.
 
 A local time is the number of seconds since 1970-01-01T00:00 on the wall clock. An instant is in epoch seconds. So a
 local time is an instant plus the offset, and a day is a quotient by 86,400.
@@ -34,7 +34,7 @@ _NEVER = 1 << 60
 
 @lru_cache(1024)
 def find_zone(name: str) -> Offsets:
-    """Return the offsets of the IANA zone of that name; cached. Raise `BadSchedule`."""
+    """Return the offsets of the IANA zone `name`; cached. Raise `BadSchedule`."""
     return _get_utc if name == "UTC" else Zone(name)
 
 
@@ -46,7 +46,7 @@ class Zone:
     """
 
     _STEPS = (1 << 18, 1 << 19)  # 3 days, and 6 since 1970
-    _MARGIN = 1 << 18  # seconds; a block begins this much earlier, so that it also has a change shortly before it
+    _MARGIN = 1 << 18  # seconds; a block begins so much earlier, to include a change shortly before it
     _MAX_BLOCKS = 4096
 
     def __init__(self, name: str) -> None:
@@ -121,7 +121,7 @@ def _find_segment(wall: int, zone: Offsets) -> Segment:
 
 
 def load_zone_info(name: str) -> ZoneInfo:
-    """Return the data of the IANA zone of that name. Raise `BadSchedule`."""
+    """Return the `ZoneInfo` of the IANA zone `name`. Raise `BadSchedule`."""
     info = load_zone(name)
     if info is None:
         raise BadSchedule(f"unknown time zone {name!r:.80}")
@@ -129,7 +129,7 @@ def load_zone_info(name: str) -> ZoneInfo:
 
 
 def find_release() -> str:
-    """Return the release of the IANA database that this process uses, such as "2026b"; "unknown" if none is named."""
+    """Return the release of the IANA database that this process uses, such as "2026b"; "unknown" if it has no name."""
     for folder in map(Path, zoneinfo.TZPATH):
         if not (folder / "UTC").is_file():
             continue

@@ -166,6 +166,6 @@ class DailyEvaluator(Evaluator):
         return None
 
     def _check_reach(self, day: int) -> None:
-        """Raise `BadSchedule` if counting was given up on a day before the horizon."""
+        """Raise `BadSchedule` if `day`, at which counting was given up, is before the horizon."""
         if day * 86400 < min(get_count_horizon(self._start), LAST - 400 * 86400):
             raise make_count_error(self._rule)

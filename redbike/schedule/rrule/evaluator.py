@@ -47,12 +47,12 @@ class Evaluator(ABC):
 
     @abstractmethod
     def occurs_at(self, due: int) -> bool:
-        """Tell whether it occurs at `due`."""
+        """Tell whether the rule occurs at `due`."""
 
     def covers(self, other: "Evaluator") -> bool:
-        """Tell whether it has all occurrences of `other` at local times that its own BYxxx parts match.
+        """Tell whether this rule has all occurrences of `other` at local times that its own BYxxx parts match.
 
-        Return False if that is unknown.
+        Return False if it is not known.
         """
         return False
 

@@ -15,8 +15,8 @@ The search for the next occurrence does not walk from DTSTART:
    days (3.), or with BYSETPOS period by period. UNTIL is an instant too. If it is a date, it includes that day.
 
 The standard leaves some choices. Missing parts come from DTSTART. YEARLY with BYMONTHDAY means every month. The period
-of BYWEEKNO is the week-numbering year. A part that the standard forbids in its place is a limit there; the number
-before a weekday is then ignored. DTSTART is an occurrence only if it matches.
+of BYWEEKNO is the week-numbering year. A part that the standard forbids for a frequency limits the occurrences; then
+the number before a weekday is ignored. DTSTART is an occurrence only if it matches.
 """
 
 from bisect import bisect_right
@@ -64,7 +64,7 @@ class Recurrence:
         self.zone = zones(self.timezone)
         self.rules = [parse_rule(line) for line in others if line.name == "RRULE"]
         if self.start.is_date:
-            # Of runs at other times, the midnight of a date would cancel none of that day.
+            # If runs are not at midnight, an EXDATE without a time would cancel none of them: it is refused.
             has_times = any(
                 each.freq >= HOURLY or any((*each.hours, *each.minutes, *each.seconds)) for each in self.rules
             )
@@ -84,8 +84,8 @@ class Recurrence:
         self._exrules = [_make_evaluator(rule, self.start.wall, self.zone, share) for rule in self.exrules]
         self._only = self._rules[0] if len(self._rules) == 1 and not self.dates else None
         self._has_exceptions = bool(self._exrules or self.exdates)
-        # These cancel what the rules have at the local times that match them, so the search jumps to the end of those,
-        # or to the next RDATE.
+        # These EXRULEs cancel all occurrences of the rules at local times that match them. So the search jumps to the
+        # end of these local times, or to the next RDATE.
         self._covering = [rule for rule in self._exrules if all(map(rule.covers, self._rules))]
         self._budget = _MAX_EXCLUDED // max(1, share)
         self._counted = _MAX_COUNTED // max(1, share + len(self.exrules))
@@ -101,7 +101,7 @@ class Recurrence:
         return None if due is None else float(due)
 
     def count(self, after: float, until: float, limit: int) -> tuple[int, bool]:
-        """Count the instants in (after, until], up to `limit`; return whether that did not take too many steps."""
+        """Count the instants in (after, until], up to `limit`. Also return False if it was given up: too many steps."""
         at, last = (floor(min(max(moment, FIRST), LAST)) for moment in (after, until))
         if self._only is not None and not self._has_exceptions:
             found = self._only.count(at, last)
@@ -119,7 +119,7 @@ class Recurrence:
         return number, True
 
     def _search(self, after: int) -> tuple[int | None, int]:
-        """Return the first instant after `after`, and how many steps its exceptions took."""
+        """Return the first instant after `after`, and the number of steps to skip exceptions."""
         due = self._find_candidate(after)
         return self._skip_exceptions(due) if self._has_exceptions else (due, 0)
 
@@ -135,7 +135,7 @@ class Recurrence:
         return self.dates[place : place + 1]
 
     def _skip_exceptions(self, due: int | None) -> tuple[int | None, int]:
-        """Return the first candidate from `due` on that no exception cancels, and how many steps that took."""
+        """Return the first candidate from `due` on that no exception cancels, and the number of steps."""
         budget = self._budget
         while due is not None and budget > 0:
             rule = next((rule for rule in self._exrules if rule.occurs_at(due)), None)

@@ -1,4 +1,4 @@
-"""Parse and write recurrences (RFC 5545, 3.1, 3.3.5, 3.3.10, 3.8.2.4, 3.8.5); nothing is computed here."""
+"""Parse and write recurrences (RFC 5545, 3.1, 3.3.5, 3.3.10, 3.8.2.4, 3.8.5). Occurrences are computed elsewhere."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -50,7 +50,7 @@ class Rule:
 
 
 class Line(NamedTuple):
-    """A content line NAME;TZID=zone:VALUE. All but the zone is in upper case."""
+    """A content line NAME;TZID=zone:VALUE. Name and value are in upper case."""
 
     name: str
     tzid: str
@@ -209,7 +209,7 @@ def make_start(timezone: str, wall: int) -> Line:
 def write_dates(name: str, instants: Iterable[int], zone: Offsets) -> Iterator[str]:
     """Yield the lines of an EXDATE or RDATE with these instants, in order.
 
-    They are local times in `zone`, the zone of the schedule; in UTC if that is ambiguous. Yield nothing without any.
+    They are local times in `zone`, the zone of the schedule; ambiguous ones are in UTC. Yield nothing without instants.
     """
     local, others = [], []
     for instant in sorted(instants):

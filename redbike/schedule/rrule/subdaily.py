@@ -35,7 +35,7 @@ class SubdailyEvaluator(Evaluator):
         self._minutes = _mask_minutes(rule)
         self._seconds = make_mask(rule.seconds) if rule.freq == SECONDLY and rule.seconds else _SIXTY
         self._base, self._offsets = _find_offsets(rule, start)
-        # No part filters the periods. If each has one occurrence, like DTSTART, that is whole steps away from DTSTART.
+        # No part filters the periods. If each period has one occurrence, all are whole steps away from DTSTART.
         self._matches_always = self._days.is_unlimited and self._minutes == _ALL_DAY and self._seconds == _SIXTY
         self._is_regular = self._matches_always and self._offsets == (start % self._base,)
         self._units = _mask_units(self._unit, self._minutes, self._seconds) if rule.count else 0
@@ -111,7 +111,7 @@ class SubdailyEvaluator(Evaluator):
         return False
 
     def covers(self, other: Evaluator) -> bool:
-        """Tell whether the rule has the periods of `other`, and all occurrences that those expand to."""
+        """Tell whether the rule has the periods of `other`, and all occurrences to which these expand."""
         if (
             not isinstance(other, SubdailyEvaluator)
             or other._unit != self._unit
