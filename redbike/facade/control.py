@@ -92,7 +92,7 @@ class Control(Part):
         self, *patterns: str, until: InstantLike | None = None, reason: str = "",
         every: ScheduleLike | None = None, lasting: DurationLike | None = None, tag: TagLike | None = None
     ) -> list[Steered]:  # fmt: skip
-        """Pause jobs: a waiting occurrence is held, a run in flight completes. They are resumed at `until`, if given.
+        """Pause jobs: a waiting occurrence is held, a run in flight completes. Pauses end at `until`, if it is given.
 
         The words are ``held``, ``paused`` (nothing waited), ``unchanged`` (it was paused before) and ``missing``.
 

@@ -118,7 +118,7 @@ class Loops(Part):
     def dispatch_in(
         self, stay: Stay, after: InstantLike | None, csvfilename: Source | None, ping_url: str | None
     ) -> None:
-        """`dispatch`, inside of `calls.run`, which has made `stay`."""
+        """`dispatch`, inside of a ``with`` of `calls.run` with this `stay`."""
         since = read_instant("after", after)
         if ping_url is not None:
             check_dispatcher_url(ping_url)
@@ -175,7 +175,7 @@ class Loops(Part):
             self.work_in(stay, concurrency)
 
     def work_in(self, stay: Stay, concurrency: int | None, event_loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """`work`, inside of `calls.run`, which has made `stay`. Coroutines run in `event_loop`, if it is given."""
+        """`work`, inside of a ``with`` of `calls.run` with this `stay`. Coroutines run in `event_loop`, if given."""
         self._check_worker()
         concurrency = read_concurrency(self.worker) if concurrency is None else check_concurrency(concurrency)
         if stay.is_stopped or self._is_simulated(stay):
@@ -240,7 +240,7 @@ class Loops(Part):
             log.warning("Redis does not let this %s publish to %s: redbike tail cannot show its runs", role, channels)
 
     def _release(self) -> None:
-        """Close the dispatcher and the worker of single turns, and the connections."""
+        """Close the worker of `work_one`, the dispatcher of `dispatch_due`, threads and connections."""
         one, passes = self.one, self.passes
         self.one = self.passes = None
         if one is not None:

@@ -73,8 +73,8 @@ class Queries(Part):
     def wait(self, jobid: str, timeout: DurationLike | None = None) -> PastRun:
         """Wait until a run of `jobid` ends that is not retried, and return it.
 
-        If no run is to come, return the last run at once. If a further run was requested during a run, wait for the
-        further one. For an id that ``enqueue`` returned, only runs count that began after that call. Raises
+        If no run is to come, return the last run at once. If a further run was requested while one goes on, wait for
+        the further run. For an id that ``enqueue`` returned, only runs count that began after that call. Raises
         `TimeoutError` after `timeout`, such as ``2m``, `Unreachable` if the server goes away, and `RedbikeError` if
         this Redbike is closed meanwhile. Raises `NoSuchJob` if there is no such job, if the job is for every host, or
         if none of its runs is kept; also some seconds after the run to come was withdrawn or cancelled, or expired.
@@ -260,8 +260,8 @@ class Queries(Part):
         """Yield problems of the stored jobs, and remarks on them, streamed; nothing is changed.
 
         Problems are damaged schedules, options and data; rules that have run out; jobs whose queue neither the worker
-        class nor a worker works; and jobs without a command or function. `report` is called from time to time with the
-        number of jobs read so far, and of all jobs. `fsck` checks where the jobs are.
+        class nor a worker works; jobs for which there is no command or function. `report` is called from time to time
+        with the number of jobs read so far, and of all jobs. `fsck` checks where the jobs are.
         """
         worker = WorkerCheck(self.worker)
         # Problems of the worker class itself are left out.

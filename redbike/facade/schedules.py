@@ -34,7 +34,7 @@ class Schedules(Setter):
         self, pairs: Iterable[Pair | tuple[str, ScheduleLike | None]],
         after: InstantLike | None = None, tz: ZoneLike | None = None
     ) -> Results[tuple[str, bool | ValueError]]:  # fmt: skip
-        """Set a stream of pairs of any length, a batch in each round trip; yield what became of each as it is read.
+        """Set a stream of pairs of any length, as the results are read. Each round trip sets a batch of jobs.
 
         A pair is (job id, schedule), or (job id, schedule, options) as with `sync`. A job keeps options and ``data``
         that are not given. A schedule of None unsets a job, in a round trip of its own. The results are (job id, True);
@@ -45,7 +45,7 @@ class Schedules(Setter):
         return Results("set_many()", super().set_many(pairs, after, tz))
 
     def group(self, name: str, jobs: Iterable[Pair], then: str, **options: Unpack[JobOptions]) -> int:
-        """Set `jobs` as the group `name`, and the job `then`, which is due once, when all of them have ended.
+        """Set `jobs` as the group `name`, and the job `then`, which is due once, when all `jobs` have ended.
 
         `jobs` are pairs as with `set_many`, with options and data. `options` are the options of `then`. A job has ended
         when its run and all retries have ended, well or not, or when it is unset, cancelled or stopped. Without `jobs`,
@@ -67,7 +67,7 @@ class Sync:
         group: str | None = None, prune: bool = False, prune_all: bool = False, take: bool = False,
         mark_bad: bool = False
     ) -> Results[tuple[int, str, bool | ValueError]]:  # fmt: skip
-        """Set the jobs of a CSV file; yield (line, job id, True or the error) of each row, as it is read.
+        """Set the jobs of a CSV file, as the results are read; yield (line, job id, True or the error) of each row.
 
         A row is JOBID,SCHEDULE. A header that begins with ``jobid,schedule`` may add columns: options, ``data``,
         ``paused`` and ``blackout``. A row with more or fewer columns results in a `BadConfig`, and so does a row with
