@@ -49,7 +49,8 @@ def _queue_overlapped(next_state: NextState, run: Run, schedule: Schedule, setti
     due = schedule.next(max(min(run.start, now), run.goes_on_after))
     first, passed = pass_late_ones(schedule, due, now, settings)
     if not next_state.overlapped or first is None or first > now:
-        return next_state
+        # Of a single run, its own bound is the reason.
+        return replace(next_state, overlapped=0, **passed) if schedule.runs_once and passed else next_state
     # The occurrences until now are counted already.
     retry_state = replace(RetryState.parse(next_state.retry_state), after=now).format()
     overlapped = next_state.overlapped - sum(passed.values()) - 1

@@ -106,6 +106,9 @@ DONE = [
         155.0,
         due(125.0, retry_state="0 0 0 - 155.000000"),
     ),
+    # But not if it is too late by its own options.
+    ({"schedule": "AT:125", "after": 99.0}, {"grace": 12.0}, 155.0, due(None, late=1)),
+    ({"schedule": "AT:125", "after": 99.0}, {"expires": 12.0}, 155.0, due(None, expired=1)),
 ]
 
 
