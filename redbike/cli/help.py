@@ -155,7 +155,7 @@ def print_help(usage: Usage, words: Sequence[str], is_whole: bool) -> int:
 def explain(usage: Usage, command: str) -> str:
     """Return the help for `command`, as wide as the terminal permits."""
     width = _measure(sys.stdout)
-    options = [usage.options[name] for name in usage.get_options(command)]
+    options = [usage.get_option(name, command) for name in usage.get_options(command)]
     rows = [(option.spelling, _choose_text(command, option.text)) for option in options]
     words = _find_words(usage, " ".join([usage.lines[command], *(spelling for spelling, _ in rows)]))
     sections = [

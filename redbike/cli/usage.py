@@ -87,7 +87,7 @@ class Usage:
     def read(self, arguments: Sequence[str]) -> Line:
         """Return a command line. Raise `UsageError` for a value that an option needs, or does not take."""
         command = next((word for word in arguments if word in self.lines), "")
-        own = (self._get_option(name, command) for name in self.options)
+        own = (self.get_option(name, command) for name in self.options)
         options = [ParsedOption(*[None, *each.names][-2:], each.has_value) for each in own]
         try:
             parsed = parse_argv(Tokens(list(arguments)), options)
@@ -103,12 +103,12 @@ class Usage:
             words.remove("--")
         return Line(words, [(each.name, each.value) for each in parsed if isinstance(each, ParsedOption)], is_literal)
 
-    def _get_option(self, name: str, command: str) -> Option:
-        """Return an option as `command` takes it: without a value, if its line has none, as other commands may."""
-        option = self.options[name]
-        if f"[{name}]" in self.lines.get(command, ""):
-            return option._replace(spelling=option.spelling.partition("=")[0])
-        return option
+    def get_option(self, name: str, command: str) -> Option:
+        """Return an option as `command` takes it: with the value that its line has, or without one."""
+        option, found = self.options[name], re.search(rf"{name}(?![\w-])(=<[^>]+>)?", self.lines.get(command, ""))
+        if found is None:
+            return option
+        return option._replace(spelling=option.spelling.partition("=")[0] + (found[1] or ""))
 
     def split(self, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the words among `arguments`, and the long names of the options. Raise `UsageError`."""
@@ -148,7 +148,7 @@ class Usage:
 
     def reduce(self, command: str) -> str:
         """Return the part of the usage that is about `command`, for docopt, which takes longer for longer texts."""
-        options = [f"  {self._get_option(name, command).spelling}" for name in self.get_options(command)]
+        options = [f"  {self.get_option(name, command).spelling}" for name in self.get_options(command)]
         return "\n".join(["Usage:", f"  {self.lines[command]}", "", "Options:", *options])
 
 

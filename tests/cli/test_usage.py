@@ -85,7 +85,7 @@ def test_help_explains_each_command_with_its_options_and_examples(capsys):
         assert read(command, "--help") == read("-h", command) == shown
         assert " ".join(shown.split()).startswith(f"{USAGE.summaries[command]} Usage: {line} ")
         listed = re.findall(r"^  (-\S+(?: --\S+)?)  ", shown, re.MULTILINE)
-        assert listed == [USAGE.options[name].spelling for name in USAGE.get_options(command)]
+        assert listed == [USAGE.get_option(name, command).spelling for name in USAGE.get_options(command)]
         examples = list_examples(command)
         assert examples
         for example, meaning in examples:
@@ -102,7 +102,9 @@ def test_help_explains_each_command_with_its_options_and_examples(capsys):
         ("set", "--ping-url=<URL> A URL to call after each run. --traceparent="),
         ("up", "--ping-url=<URL> A URL that the dispatcher calls each minute. "),
         ("backfill", "--to=<TIMESTAMP> The due time of the last occurrence to run; a future time means now. --again"),
-        ("shards", "--to=<TIMESTAMP> The number of shards, 1 to 64. The old number "),
+        ("shards", "--to=<N> The number of shards, 1 to 64. The old number "),
+        ("tail", "--output=<JOBID> The id of a job, whose output it prints too. "),
+        ("resume", "--every End the blackout for good; without a value. "),
         ("runs", "--failed Only runs that went wrong. --since="),
     ],
 )
