@@ -8,7 +8,7 @@
         runs = bike.run_due(timedelta(hours=3))
         assert [run.jobid for run in runs] == ["backup"] * 3
 
-pytest finds the plugin where Redbike is installed. Other tests call `isolate`. ``docs/testing.rst`` tells more.
+pytest finds the plugin where Redbike is installed. Tests without pytest call `isolate`. See ``docs/testing.rst``.
 """
 
 from importlib import import_module
@@ -23,7 +23,7 @@ __all__ = ["BikeSettings", "MakeRedbike", "SimulatedRedbike", "TooManyRuns", "is
 
 pytest_plugins = ("redbike.testing.plugin",)
 
-# pytest imports this module in every folder where Redbike is installed: so the rest waits until it is asked for.
+# pytest imports this module in every project where Redbike is installed. So the rest is imported at its first use.
 _PLACES = {
     "BikeSettings": "redbike.testing.simulated",
     "MakeRedbike": "redbike.testing.fixture",

@@ -1,8 +1,8 @@
 """The value of the fixture ``redbike``, which makes the facades of one test, and the server of a test session.
 
-That server ends with the process that asked for it, however that ends. A child waits for a word of that process, or for
-its end, even by ``kill -9``. Then it stops the server, and removes its folder. It is started first, so that there is no
-instant at which nobody would do that.
+An embedded server ends with the process that started it, even if ``kill -9`` ends this process. For that, a child
+process waits until the process sends a byte or ends. Then the child stops the server, and removes the server's folder.
+The child is started before the server, so that the server is never without it.
 """
 
 import atexit
@@ -33,17 +33,17 @@ from redbike.testing.simulated import BikeSettings, Clock, SimulatedRedbike, rea
 if TYPE_CHECKING:
     import redis
 
-PREFIX = "redbike-test-"  # what the prefix of each test begins with: no other keys are ever deleted
+PREFIX = "redbike-test-"  # the prefix of each test begins with this; no other keys are ever deleted
 TEST_URL = "REDBIKE_TEST_URL"
 STOP_TIMEOUT = 30.0  # seconds for the child to stop the server
 
-# The package from which this process has it, and not another one of that name.
+# The child imports the package that this process uses, and no other package of the same name.
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from redbike.testing.fixture import reap; reap(sys.argv[2])"
 
 
 @dataclass(frozen=True)
 class Served:
-    """A server, and a client of it. The URL may have a password in it, which no traceback must show."""
+    """A server, and a client of it. The URL may contain a password, so no traceback must show it."""
 
     url: str = field(repr=False)
     client: "redis.Redis" = field(repr=False)
@@ -51,7 +51,7 @@ class Served:
 
 @contextmanager
 def serve() -> Iterator[Served]:
-    """Give a server: the one in REDBIKE_TEST_URL, or an embedded one in a folder of its own. Raise `RedbikeError`."""
+    """Yield the server that REDBIKE_TEST_URL names, or an embedded one in a new folder. Raise `RedbikeError`."""
     with ExitStack() as stack:
         url = os.environ.get(TEST_URL) or stack.enter_context(_start())
         client = stack.enter_context(connect(url))
@@ -61,7 +61,7 @@ def serve() -> Iterator[Served]:
 
 @lru_cache
 def find_server(pid: int) -> Served:
-    """Return the server of this process, which has the id `pid`. It is started once, and ends with the process."""
+    """Return the server of this process, whose id is `pid`. An embedded one is started once, and ends with it."""
     stack = ExitStack()
     served = stack.enter_context(serve())
     atexit.register(stack.close)
@@ -86,14 +86,14 @@ def _remove_at_the_end(folder: str) -> Iterator[None]:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C in the terminal is not for it
+        start_new_session=True,  # so that Ctrl-C in the terminal does not end it
     )
     try:
         yield
     finally:
         # A fork that ends leaves the server to this process.
         if os.getpid() == owner:
-            # A word: a child that a test has forked may keep the pipe open.
+            # Closing the pipe is not enough: a child that a test has forked may keep it open.
             process.communicate(b"\n", timeout=STOP_TIMEOUT)
 
 
@@ -110,10 +110,10 @@ def reap(folder: str) -> None:
 
 
 class MakeRedbike:
-    """Makes facades of one test. They share its prefix, so its jobs, and its clock.
+    """Makes the facades of one test. They share the prefix of the test, and so its jobs, and the clock of the test.
 
-    Until `close`, each `Redbike` and `AsyncRedbike` of this process has these jobs and this clock, too. A program of
-    another process finds the jobs of the test at `url`, under `prefix`.
+    Until `close`, each other `Redbike` and `AsyncRedbike` of this process uses these jobs and this clock, too. Another
+    process finds the jobs of the test at `url`, under `prefix`.
     """
 
     def __init__(self, server: Served) -> None:
@@ -142,7 +142,7 @@ class MakeRedbike:
         clock = self._find_clock()
         if now is not None:
             clock.move(read_instant(now, clock.now))
-        # Time is simulated in one shard, as for what a program makes itself.
+        # The simulation has one shard, as has the override for the facades that a program makes itself.
         given = replace(Settings(prefix=self.prefix, **settings), shards=1)
         bike = SimulatedRedbike.from_settings(worker, given, self._client, durable=False)
         bike.follow(clock)
@@ -150,12 +150,12 @@ class MakeRedbike:
         return bike
 
     def _find_clock(self) -> Clock:
-        # At the first use: the test may still say where the clock starts.
+        # Not before the first use: until then, the test may still set where the clock starts.
         self._clock = self._clock or Clock(float(self._client.time()[0]))
         return self._clock
 
     def close(self) -> None:
-        """End what the facades have started, and delete the keys of the test."""
+        """Close the facades, end the override, and delete the keys of the test."""
         self._overriding.close()
         for bike in self._bikes:
             bike.finish()
@@ -166,10 +166,10 @@ class MakeRedbike:
 
 @contextmanager
 def isolate() -> Iterator[MakeRedbike]:
-    """Make what the fixture `redbike` gives, for a test that has no fixtures of pytest, and end it with the block.
+    """Yield a `MakeRedbike`, for a test without fixtures of pytest, and close it at the end of the block.
 
-    The first call in a process starts its server, which ends with the process. Of two blocks, the one that began last
-    ends first. Raise `RedbikeError` if there can be no server.
+    The first call in a process finds the server, as REDBIKE_TEST_URL names it, or starts one that ends with the
+    process. Of two blocks, the one that began last must end first. Raise `RedbikeError` if there is no usable server.
     """
     maker = MakeRedbike(find_server(os.getpid()))
     try:

@@ -1,4 +1,4 @@
-"""The fixtures. pytest imports this: it loads no more until a test asks for one."""
+"""The fixtures for pytest. pytest always imports this module, so it loads the rest only when a test uses a fixture."""
 
 import os
 from collections.abc import Iterator
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from redbike.testing.fixture import MakeRedbike
 
 
-# The programs that the tests import come after this.
+# Before pytest imports the tests, and with them the programs that they test.
 override.prepare()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    """Let each further Redbike connect when it is made: the tests are imported."""
+    """Let each further Redbike connect when it is made, because pytest has now imported the tests."""
     override.stop_waiting()
 
 
 @pytest.fixture(scope="session")
 def _redbike_server() -> None:
-    """Start the server of this process: an embedded one, or find the one that REDBIKE_TEST_URL names."""
+    """Find the server that REDBIKE_TEST_URL names, or start an embedded one for this process."""
     from redbike.errors import RedbikeError
     from redbike.testing.fixture import find_server
 
@@ -37,7 +37,7 @@ def _redbike_server() -> None:
 
 @pytest.fixture
 def redbike(_redbike_server: None) -> "Iterator[MakeRedbike]":
-    """Makes a `Redbike` for this test: ``redbike(worker)``. Its jobs are those of this test alone."""
+    """Makes a `Redbike` for this test: ``redbike(worker)``. No other test shares its jobs."""
     from redbike.testing.fixture import isolate
 
     with isolate() as maker:

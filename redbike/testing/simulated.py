@@ -1,6 +1,6 @@
-"""A `Redbike` for tests: its clock stands still, and moves from one due time to the next.
+"""A `Redbike` for tests: its clock stands still, and only `run_due` moves it, from one due time to the next.
 
-Its worker keeps what it has run, and what was raised.
+Its worker keeps the last run, and what ``work`` raised in this run.
 """
 
 import time
@@ -39,16 +39,16 @@ class _Pings(Pings):
 
 
 class SimulatedWorker(Worker):
-    """Works jobs by a clock that stands still. It uses no more of a worker than `work_one` does."""
+    """A worker for a clock that stands still. It has no loop: each call of `work_one` runs one job."""
 
     pings_class = _Pings
 
     def __init__(self, store: Store, worker: WorkerClass, settings: Settings) -> None:
         super().__init__(store, worker, settings)
         seconds = count()
-        self._looks = 0.0  # the clock by which the queues of the host are looked for
+        self._looks = 0.0  # the clock that says when to ask again for the queues of the host
         self.hosts = HostQueues(self.hosts.host, store.queue_limits.find_used, lambda: self._looks)
-        # Each look is a second later: so queues that come and go count at once.
+        # Each poll is one second later by this clock, so a change of the queues takes effect at once.
         self.queues = Queues(worker, settings.default_timeout, lambda: float(next(seconds)), self.hosts)
         self.runner: _Runner = _Runner(worker, settings, self.pings)
         self.runner.saver = self.saver
@@ -58,20 +58,20 @@ class SimulatedWorker(Worker):
         apply_limits(store, worker, self.queues.names(), self.queues.list_for_host())
 
     def look_for_host(self) -> None:
-        """Ask again, when the next job is taken, which queues of the host are used by now."""
+        """Let the next `work_one` ask again which queues of the host are in use."""
         self._looks += LOOK
 
     def register(self) -> None:
-        """Be known as a worker that is alive at this instant."""
+        """Register this worker as alive at this instant."""
         self.store.workers.register(self.presence.owner, self.presence.format_entry())
 
     def close(self) -> None:
-        """End the threads, and give back the connections."""
+        """End the threads, and release the connections."""
         super().close()
         self.loop.close()
 
     def find_error(self, run: Run) -> BaseException | None:
-        """Return what `work` raised in this last run; `Overrun` if it took too long."""
+        """Return what ``work`` raised in the last run, `run`; `Overrun` if it raised nothing, but took too long."""
         if self.runner.raised is None and run.began and not run.was_in_time:
             return Overrun(f"it overran its timeout of {run.timeout:g} s")
         return self.runner.raised
@@ -82,7 +82,7 @@ class SimulatedWorker(Worker):
 
 
 class _Runner(Runner):
-    """Keeps what a failed run has raised."""
+    """Keeps the exception of a failed run; `Again` is no failure."""
 
     def __init__(self, worker: WorkerClass, settings: Settings, pings: Pings) -> None:
         super().__init__(worker, settings, pings)
@@ -97,14 +97,14 @@ class _Runner(Runner):
 
 
 class _Heartbeat(Heartbeat):
-    """Finds no run that is over its deadline: by a clock that stands still, none is. Its end says that it was."""
+    """Never ends a run at its deadline. `find_error` detects after the run that it was late."""
 
     def _find_due(self, run: Run) -> float:
         return time.monotonic() + INTERVAL
 
 
 class Clock:
-    """Stands at `now`, in epoch seconds."""
+    """A clock that stands at `now`, in epoch seconds."""
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -114,7 +114,7 @@ class Clock:
         return self.now
 
     def move(self, instant: float) -> None:
-        """Go on to `instant`. Raise `BadConfig` if that is past."""
+        """Set the clock to `instant`, in epoch seconds. Raise `BadConfig` if it is before `now`."""
         if instant < self.now:
             raise BadConfig(
                 f"the clock of a test only goes forward: {format_utc(instant)} is before {format_utc(self.now)}"
@@ -148,7 +148,7 @@ class BikeSettings(KeywordSettings, total=False):
 class SimulatedRedbike(Redbike):
     """A `Redbike` for tests. All that it does happens at the instant `now`, which only `run_due` moves.
 
-    While a job runs, ``current_run().now()`` goes on from there.
+    While a job runs, ``current_run().now()`` starts at `now` and advances with real time.
     """
 
     _clock: Clock
@@ -170,14 +170,13 @@ class SimulatedRedbike(Redbike):
         """Run all jobs that are due by `until`, each at its due time; return their runs, in this order.
 
         `until` is epoch seconds, an aware datetime, or a timedelta from `now` on; None is `now`. The clock moves from
-        one due time to the next, so retries, pauses that end, and rates of queues come at their instants.
+        one due time to the next. So retries, ends of pauses, and rates of queues take effect at their exact instants.
 
-        What `work` raises is raised here, after the run has ended as its policies say. Then the clock stays there, and
-        the next call goes on. With `reraise` false, it is not raised: `runs` and `failures` tell of it. A run that took
-        longer than its timeout raises `Overrun`, unless it raises something else.
-
-        Raise `TooManyRuns` if more than `limit` runs were due, `TypeError` for another `until`, and `BadConfig` for
-        one that is past, and for another `limit` than a whole number.
+        If ``work`` raises an exception, the run ends as its policies say, and then this method raises the exception.
+        The clock stays at this due time, and the next call continues from there. With `reraise` false, nothing is
+        raised: `runs` and `failures` show failed runs. A run longer than its timeout raises `Overrun`, unless ``work``
+        raised. Raise `TooManyRuns` if more than `limit` runs were due, `TypeError` for an `until` of another type, and
+        `BadConfig` if `until` is before `now`, or `limit` is not a whole number from 0 on.
         """
         if not is_whole_number(limit) or limit < 0:
             raise BadConfig(f"bad limit {quote(limit)}: a whole number is needed")
@@ -195,7 +194,7 @@ class SimulatedRedbike(Redbike):
         return runs
 
     def _run_now(self, runs: list[Run], limit: int, reraise: bool) -> None:
-        """Run what is due at this instant, until nothing is."""
+        """Run the jobs that are due at this instant, again and again until none is due. Add their runs to `runs`."""
         worker = self._find_worker()
         while True:
             self._spread(worker)
@@ -205,7 +204,7 @@ class SimulatedRedbike(Redbike):
             while worker.work_one() is not None:
                 run = worker.ran
                 if run is None or not run.began:
-                    # It was not to begin: it was cancelled, or missed while its queue was paused.
+                    # The run did not begin: it was cancelled, or missed while its queue was paused.
                     continue
                 runs.append(run)
                 if reraise and (error := worker.find_error(run)):
@@ -217,7 +216,7 @@ class SimulatedRedbike(Redbike):
                 return
 
     def _spread(self, worker: SimulatedWorker) -> None:
-        """Make the jobs for every host what they say; this is the one host that there is."""
+        """Create the jobs of this host from the jobs for every host. In a simulation, this is the only host."""
         if self.store.hosts.read_all():
             worker.register()
             EveryHost(self.store, self.settings).spread_all()
@@ -228,7 +227,7 @@ class SimulatedRedbike(Redbike):
         return self._worker
 
     def _find_next(self) -> float | None:
-        """Return the next instant at which something is to happen; None if there is none."""
+        """Return when the next job or timer is due after `now`, in epoch seconds; None if nothing is."""
         timeline = self.store.timeline
         survey = timeline.read_survey(self.store.scripts.run(timeline.pack_survey()))
         moments = (survey.next_due, survey.next_timer)
@@ -250,7 +249,7 @@ class SimulatedRedbike(Redbike):
         raise BadConfig("the clock of a test stands still: call run_due() in place of dispatch()")
 
     def finish(self) -> None:
-        """Close it, and end the threads of its worker. The fixture calls it."""
+        """Close this `Redbike`, and end the threads of its worker. The fixture calls it."""
         if self._worker is not None:
             self._worker.close()
         self.close()
