@@ -1,4 +1,4 @@
-"""Read a calendar in the format iCalendar (RFC 5545). This is the only module that needs the package ``icalendar``."""
+"""Read a calendar in the iCalendar format (RFC 5545). This is the only module that needs the package ``icalendar``."""
 
 import warnings
 from collections import Counter
@@ -13,7 +13,7 @@ from redbike.errors import BadConfig, quoted
 from redbike.importers.vtimezones import Onsets
 from redbike.schedule.rrule.rule import Line
 
-MAX_SIZE = 32 << 20  # bytes: some tens of thousands of events, for which the parser takes a minute
+MAX_SIZE = 32 << 20  # bytes: some ten thousands of events, which take the parser a minute
 MICROSOFT: Mapping[str, str] = WINDOWS_TO_OLSON  # the IANA name of each zone of Windows
 RULES = ("RRULE", "EXRULE")
 DATES = ("RDATE", "EXDATE")
@@ -21,14 +21,14 @@ _NEEDED = ("DTSTART", "RECURRENCE-ID", *RULES, *DATES)
 
 
 class Event(NamedTuple):
-    """An event, or a changed occurrence of one; the texts are as they stand in the calendar."""
+    """An event, or a changed occurrence of an event. The texts are unchanged from the calendar."""
 
     uid: str
     summary: str
     sequence: int
     is_cancelled: bool
     start: Line | None
-    days: int  # whole days that it takes, at least one
+    days: int  # its length in whole days, at least 1
     lines: tuple[Line, ...] = ()  # RRULE, EXRULE, RDATE, EXDATE
     replaces: Line | None = None  # the occurrence that it changes
     is_range: bool = False  # it changes all later occurrences too
@@ -36,24 +36,24 @@ class Event(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """The name of the event in messages."""
         if self.summary:
             return f"event {quoted(self.summary)}"
         return f"event with the UID {quoted(self.uid)}" if self.uid else "event without SUMMARY and UID"
 
 
 class Calendar(NamedTuple):
-    """What a calendar has in it."""
+    """The content of a calendar."""
 
     events: list[Event]
-    timezone: str | None  # the zone that it names for times without one
+    timezone: str | None  # the zone that the calendar names for times without a zone
     definitions: dict[str, tuple[Onsets, ...]]  # of zones, by TZID
     locations: dict[str, str]  # the IANA names of zones, by TZID
     ignored: Counter[str]  # the number of components of other kinds, by name
 
 
 def read_calendar(file: IO[bytes], name: str) -> Calendar:
-    """Read a calendar from an open binary file; errors call it `name`. Raise `BadConfig`."""
+    """Return the calendar in an open binary file. Raise `BadConfig`, which calls the file `name`."""
     data = file.read(MAX_SIZE + 1)
     if len(data) > MAX_SIZE:
         raise BadConfig(f"cannot read {name!r}: it has more than {MAX_SIZE >> 20} MiB")
@@ -65,11 +65,11 @@ def read_calendar(file: IO[bytes], name: str) -> Calendar:
     if "BEGIN:VCALENDAR" not in text[:4096].upper():
         raise BadConfig(f"cannot read {name!r}: it is not a calendar: it has no BEGIN:VCALENDAR")
     try:
-        # The package warns of zones that it guesses, by which nothing is computed here.
+        # The package warns of zones that it guesses. No time is computed from these zones here.
         with warnings.catch_warnings(action="ignore"):
-            # As lines: a text without a line end would be taken for the name of a file.
+            # With a line end: the package takes a text without one for the name of a file.
             found = Component.from_ical(f"{text}\n", multiple=True)
-    except Exception as error:  # the package raises more than ValueError for texts that are wrong
+    except Exception as error:  # for an invalid text, the package raises more than ValueError
         raise BadConfig(f"cannot read {name!r}: {_shorten(error)}") from None
     if not found:
         raise BadConfig(f"cannot read {name!r}: the calendar has no end, it seems to be cut off")
@@ -90,7 +90,7 @@ def read_calendar(file: IO[bytes], name: str) -> Calendar:
 def _read_event(event: Any) -> Event:
     try:
         return _make_event(event)
-    except Exception as error:  # as above: a property may be of a type that its name does not have
+    except Exception as error:  # as above: the value of a property may have a type that the property cannot have
         return Event(_get_text(event, "UID"), _get_text(event, "SUMMARY"), 0, False, None, 1, problem=_shorten(error))
 
 
@@ -113,7 +113,7 @@ def _make_event(event: Any) -> Event:
 
 
 def _read_lines(component: Any, name: str) -> Iterator[Line]:
-    """Yield each property of that name."""
+    """Yield each property called `name`."""
     found = component.get(name, [])
     for value in found if isinstance(found, list) else [found]:
         yield Line(name, str(value.params.get("TZID", "")), value.to_ical().decode())
@@ -125,7 +125,7 @@ def _get_text(component: Any, name: str) -> str:
 
 
 def _count_days(event: Any) -> int:
-    """Return the number of days that an event takes which has no times; 1 for others."""
+    """Return the length of an event in whole days, at least 1. An end with a time does not count."""
     start, end, duration = (event.get(name) for name in ("DTSTART", "DTEND", "DURATION"))
     first, last = getattr(start, "dt", None), getattr(end, "dt", None)
     span = getattr(duration, "dt", None)
@@ -135,7 +135,7 @@ def _count_days(event: Any) -> int:
 
 
 def _read_onsets(zone: Any) -> Iterator[Onsets]:
-    """Yield the parts of a VTIMEZONE that have each property which they need, and only once."""
+    """Yield the parts of a VTIMEZONE that have each needed property exactly once."""
     for part in zone.subcomponents:
         start, *offsets = (part.get(name) for name in ("DTSTART", "TZOFFSETFROM", "TZOFFSETTO"))
         if not part.errors and not any(each is None or isinstance(each, list) for each in (start, *offsets)):

@@ -1,7 +1,7 @@
-"""Convert a crontab to the files of a folder in which ``redbike up`` runs it as Debian's cron did.
+"""Convert a crontab to the files of a folder. In this folder, ``redbike up`` runs it as Debian's cron did.
 
-Nothing here reads a file or asks the system: the text of the crontab goes in, and the texts of the files come out. A
-comment that begins with `MARK` is about something that a person must decide.
+Nothing here reads a file or asks the system: the input is the text of the crontab, the result the texts of the files.
+In these, a comment that begins with `MARK` names something that a person must decide.
 """
 
 import csv
@@ -23,13 +23,13 @@ from redbike.text.printable import escape
 
 MARK = "DECIDE:"
 SCHEDULES, COMMANDS, CONFIG = "schedules.csv", "commands.ini", ".redbike.conf"
-# Like cron, to the user of the crontab where MAILTO is not set, and to nobody where it is empty. Whatever SHELL is.
+# As cron does: if MAILTO is not set, mail the user of the crontab; if it is empty, nobody. SHELL does not matter.
 MAIL = (
     'sh -c \'to=${MAILTO-$LOGNAME}; test -z "$to" || mail -s "$REDBIKE_JOBID: $REDBIKE_OUTCOME: $REDBIKE_ERROR" "$to"\''
 )
 KEPT_OUTPUT = 16384  # bytes of the last run of each command
 SHELL, PATH = "/bin/sh", "/usr/bin:/bin"
-# What cron itself sets, whatever the system says.
+# Variables that cron itself sets. It ignores their values in the files of the system.
 OWN = ("HOME", "LOGNAME", "PATH", "SHELL")
 USABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -38,18 +38,18 @@ Settings = dict[str, str]  # of a command, as the INI file has them
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a crontab depends on besides its text."""
+    """The properties of the host on which an import depends."""
 
     local_time: LocalTime
-    variables: Mapping[str, str] = field(default_factory=dict)  # which cron gives to each command (pam_env)
+    variables: Mapping[str, str] = field(default_factory=dict)  # that cron sets for each command (pam_env)
     folder: str = "."  # where the files will be
-    program: str = "redbike"  # what starts Redbike
-    name: str = ""  # "": it is one of a pool, or no other one uses the same server
+    program: str = "redbike"  # the path of the program redbike
+    name: str = ""  # "" if the host belongs to a pool, or no other host uses the same server
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A line that runs a command, and what it becomes."""
+    """The job that is made of a line that runs a command."""
 
     name: str
     jobid: str
@@ -59,19 +59,19 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The files, by their names, and what is to be said of them."""
+    """The result of an import: the texts of the files, by file name, and what to report."""
 
     files: dict[str, str]
     jobs: tuple[Job, ...]
     refused: tuple[Refused, ...]
-    users: dict[str, tuple[Job, ...]]  # their jobs, if the lines have a column for the user
-    decisions: int
+    users: dict[str, tuple[Job, ...]]  # the jobs of each user, if the lines have a column for the user
+    decisions: int  # the number of comments that begin with `MARK`
 
 
 def convert(text: str, host: Host, queue: str = "cron", has_users: bool = False) -> Imported:
-    """Return what becomes of a crontab. `has_users` tells whether its lines have a column for the user.
+    """Return the files for the text of a crontab. `has_users` tells whether its lines have a column for the user.
 
-    The jobs of a user are in the queue `queue`, or in one for each user: ``cron-root``.
+    Without this column, all jobs are in the queue `queue`. With it, each user has a queue, such as ``cron-root``.
     """
     lines = [_check(line) for line in read_lines(text, has_users)]
     entries = [line for line in lines if isinstance(line, Entry)]
@@ -92,7 +92,7 @@ def convert(text: str, host: Host, queue: str = "cron", has_users: bool = False)
 
 
 def _check(line: Line) -> Line:
-    """Return `line`, or why it cannot be imported: its schedule is one on which nothing ever runs."""
+    """Return `line`, or a `Refused` if its schedule is invalid here: it never runs, such as ``0 0 31 2 *``."""
     if isinstance(line, Entry):
         try:
             parse(line.schedule)
@@ -116,7 +116,7 @@ def _make_job(name: str, entry: Entry, queue: str, host: Host) -> Job:
 
 
 def _write_setting(key: str, value: str) -> Settings:
-    """Return a key and a value, as a JSON string if an INI file would change it."""
+    """Return one setting. Its value is a JSON string if an INI file would change the plain text."""
     return {key: value} if is_plain(value) else {f"json.{key}": json.dumps(value, ensure_ascii=False)}
 
 
@@ -185,7 +185,7 @@ def _write_comment(text: str) -> str:
 
 
 def _describe_variable(line: Variable) -> str:
-    """Return what a person must know of a variable; "" if that is nothing."""
+    """Return what a person must know about a variable; "" if there is nothing to know."""
     shown = _write_comment(repr(line.value))
     match line.name:
         case "MAILTO" if line.value:
@@ -199,7 +199,7 @@ def _describe_variable(line: Variable) -> str:
 
 
 def _list_sections(jobs: Sequence[Job], mails: bool) -> Iterator[str]:
-    """Yield the settings that all commands have, and then those that only some have."""
+    """Yield the section of the common settings, and a section for each command with other settings."""
     if not jobs:
         return
     common = _find_common([job.settings for job in jobs])
@@ -216,6 +216,6 @@ def _list_sections(jobs: Sequence[Job], mails: bool) -> Iterator[str]:
 
 
 def _find_common(all_settings: Sequence[Settings]) -> Settings:
-    """Return the keys that all have, each with the value that most of them have."""
+    """Return the keys that all commands have, each with its most common value."""
     keys = [key for key in all_settings[0] if all(key in settings for settings in all_settings)]
     return {key: Counter(settings[key] for settings in all_settings).most_common(1)[0][0] for key in keys}

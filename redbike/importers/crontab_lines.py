@@ -1,9 +1,9 @@
-"""Read the lines of a crontab as Debian's cron does: crontab(5), and where that is silent, what cron itself does.
+"""Parse the lines of a crontab as Debian's cron does. The source is crontab(5), or else the behaviour of cron.
 
-A line sets a variable, or runs a command, or is a comment. Variables hold for the commands below them.
+A line sets a variable, or runs a command, or is a comment. A variable applies to the commands below it.
 
-Cron skips what follows an item that it has understood: for cron, ``5#2`` and ``1-5-7`` are ``5`` and ``1-5``. Redbike
-knows more kinds of items, or refuses these. So each field is put together again from what cron has read.
+Cron ignores the rest of an item after the part that it understands: it reads ``5#2`` as ``5``, and ``1-5-7`` as
+``1-5``. In Redbike, such an item means something else, or is invalid. So each field is rebuilt from what cron reads.
 """
 
 import re
@@ -14,34 +14,34 @@ from redbike.schedule.cron_fields import ALIASES, Field
 from redbike.schedule.cron_fields import FIELDS as SCHEDULE_FIELDS
 
 MAX_COMMAND = 998  # bytes: cron refuses a longer one
-MAX_VARIABLE = 997  # bytes: of a longer line, cron reads only the beginning
+MAX_VARIABLE = 997  # bytes: cron reads only the beginning of a longer line
 BLANKS = " \t"
-# Cron only asks the system for the user, so accounts of a domain are valid. No system has a user with one of these
-# characters in his name; a backslash at its end would break his unit of systemd. Nor is a script or an assignment one.
+# Cron only asks the system for the user, so accounts of a domain are valid. No system allows these characters in the
+# name of a user. A backslash at the end would break the systemd unit. A script or an assignment is not a user either.
 USER = re.compile(r"""(?!-)[^\s:/*()`;|&<>'"=]{1,64}(?<!\\)(?<!\.sh)(?<!\.py)""")
 SPLIT = re.compile(r"[ \t]+")
-# What cron takes for ``NAME = value``. Both may be in quotes, which must match.
+# A line that cron reads as ``NAME = value``. The name and the value may be in quotes, which must match.
 VARIABLE = re.compile(
     r"""(?:(?P<quote>['"])(?P<quoted>(?:(?!(?P=quote))[^=])*)(?P=quote)|(?!['"])(?P<name>[^\s=]*))\s*=\s*"""
     r"""(?:(?P<mark>['"])(?P<text>(?:(?!(?P=mark)).)*)(?P=mark)\s*|(?P<value>[^\s'"].*))""",
     re.ASCII | re.DOTALL,
 )
-# The fields of a schedule, by cron's own words for them. Cron takes no 8 for Monday.
+# The fields of a schedule, with the names that cron uses for them. Cron does not accept 8 as Monday.
 FIELDS = [each._replace(name=each.name.replace(" ", "-")) for each in SCHEDULE_FIELDS[:5]]
 FIELDS[4] = FIELDS[4]._replace(high=7)
 ITEM = re.compile(r"(\*|[0-9a-z]+(?:-[0-9a-z]+)?)(/[0-9a-z]*)?", re.ASCII | re.IGNORECASE)
 
 
 class BadTime(ValueError):
-    """A time that cron refuses, with cron's own words for it; or one that means no instant at all."""
+    """Cron refuses the time, or it never comes. The message has cron's own words if there are some."""
 
 
 class BadUser(BadTime):
-    """What stands where the user should is no name of one."""
+    """The word in the column for the user cannot be the name of a user."""
 
 
 def read_schedule(texts: list[str]) -> str:
-    """Return the schedule of five fields, or of a word such as ``@daily``. Raise `BadTime`."""
+    """Return the schedule that cron reads in five fields, or in a word such as ``@daily``. Raise `BadTime`."""
     if texts[0].startswith("@"):
         if texts[0] not in ALIASES:
             raise BadTime(f"cron refuses {texts[0]!r:.80}: bad time specifier")
@@ -59,7 +59,7 @@ def _read_field(text: str, field: Field) -> str:
         if found is None or (found[1].isalnum() and text[found.end() : found.end() + 1] == "-"):
             raise BadTime(f"cron refuses {text!r:.80}: bad {field.name}")
         if not _is_empty(found[1], found[2], text, field):
-            # If an item before it is left out, a star would begin the field, which changes what the field means.
+            # The items before this star are left out. A star at the beginning of a field changes its meaning.
             is_first = found[1] == "*" and position and not items
             items.append(f"{field.low}-{field.high}{found[2] or ''}" if is_first else found[0])
         position = found.end() + 1
@@ -80,7 +80,7 @@ def _is_empty(values: str, step: str | None, text: str, field: Field) -> bool:
 
 
 def _read_value(word: str, field: Field) -> int:
-    """Return the value of a name or a number; -1, which no field has, for any other word."""
+    """Return the value of a name or a number. Return -1, which no field allows, for any other word."""
     if word.lower() in field.names:
         return field.low + field.names.index(word.lower())
     return int(word[:9]) if word.isdecimal() else -1
@@ -88,7 +88,7 @@ def _read_value(word: str, field: Field) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment as it is, with its ``#``, or "" for an empty line."""
+    """A comment, or an empty line. `text` is unchanged, with its ``#``; "" for an empty line."""
 
     number: int
     text: str
@@ -105,9 +105,9 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line that runs a command. Its command, its input and its variables are what cron gives to the shell.
+    """A line that runs a command. Cron passes `command`, `input` and `variables` to the shell.
 
-    `time` is what the line has; `schedule` is what cron reads there.
+    `time` is the text in the line; `schedule` is how cron reads this text.
     """
 
     number: int
@@ -121,10 +121,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A line that becomes no job, and why.
+    """A line that is not imported, and the reason.
 
-    `is_wrong` tells whether it must be changed: cron refuses it, or runs a command that no file of commands can have.
-    `names_user` tells whether it may name one, if it should.
+    `is_wrong` tells whether somebody must change the line: cron refuses it, or a file of commands cannot contain its
+    command. `names_user` is false if its column for the user cannot be a user.
     """
 
     number: int
@@ -143,7 +143,7 @@ def read_lines(text: str, has_users: bool = False) -> Iterator[Line]:
     for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
         read = _read_line(number, line.lstrip(BLANKS), has_users, variables)
         if isinstance(read, Variable):
-            # A new one, as entries have those of their line.
+            # A new dict, because each entry keeps the variables that hold at its line.
             variables = {**variables, read.name: read.value}
         yield read
 
@@ -162,14 +162,14 @@ def _read_line(number: int, line: str, has_users: bool, variables: dict[str, str
 
 
 def read_variable(line: str) -> tuple[str, str] | None:
-    """Return the name and the value that a line sets; None for a line that sets none."""
+    """Return the name and the value that a line sets; None if the line sets no variable."""
     found = VARIABLE.fullmatch(line)
     if found is None:
         return None
     name = found["quoted"] if found["name"] is None else found["name"]
     value = found["text"] if found["value"] is None else found["value"]
     value = value.rstrip(" \t\n\v\f\r")
-    # Cron takes away a second pair of quotes, and blanks at the end, also if they are in quotes.
+    # Cron removes a second pair of quotes. It also removes blanks at the end, even if they are in quotes.
     if len(value) >= 2 and value[0] in "'\"" and value[-1] == value[0]:
         value = value[1:-1]
     return name, value
@@ -206,25 +206,25 @@ def _split_user(rest: str) -> tuple[str, str]:
 
 
 def _find_obstacle(command: str, data: str) -> str | None:
-    """Return why a command and its input cannot be kept as they are in an INI file; None if they can."""
+    """Return why an INI file cannot contain a command and its input unchanged; None if it can."""
     text = command.strip(BLANKS)
     if not is_unicode(text + data) or "\0" in text + data:
         return "it is not UTF-8, or has a NUL in it"
     if text.endswith("\r"):
         return "it ends in a carriage return, which cron gives to the shell: save the file with the line ends of Unix"
-    # A blank at the end means nothing to a shell, unless a backslash is before it.
+    # A shell ignores a blank at the end, unless a backslash is before it.
     if not is_plain(text) or (text.endswith("\\") and command.endswith(tuple(BLANKS))):
         return "a line of an INI file cannot have such a command: put it into a script"
     return None
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether an INI file can have `text` as a value, without quotes."""
+    """Tell whether an INI file can contain `text` as a value without quotes."""
     return text == text.strip() and len(text.splitlines()) <= 1 and is_unicode(text)
 
 
 def is_unicode(text: str) -> bool:
-    """Tell whether the file had `text` in UTF-8."""
+    """Tell whether `text` was valid UTF-8 in the file."""
     return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
@@ -233,10 +233,10 @@ def _count_bytes(text: str) -> int:
 
 
 def split_input(text: str) -> tuple[str, str]:
-    """Return the command and its standard input, as cron makes them of the end of a line.
+    """Split the end of a line as cron does; return the command and its standard input.
 
-    The input begins after the first ``%``, and each further one is a line end. A backslash before ``%`` is removed. In
-    the command, so is one before a backslash.
+    The input begins after the first ``%``, and each further ``%`` is a line end. A backslash before ``%`` is removed.
+    In the command, a backslash before a backslash is removed too.
     """
     command: list[str] = []
     is_escaped = False
@@ -253,6 +253,6 @@ def split_input(text: str) -> tuple[str, str]:
 
 def _read_input(text: str) -> str:
     found = re.sub(r"\\%|%|[^%]", lambda part: {"\\%": "%", "%": "\n"}.get(part[0], part[0]), text)
-    # Cron ends the last line, but it does not look at backslashes there.
+    # Cron adds a line end to the last line. In this check, it ignores backslashes at the end.
     last = found.rstrip("\\")
     return found if not last or last.endswith("\n") else f"{found}\n"

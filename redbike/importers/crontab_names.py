@@ -1,4 +1,4 @@
-"""Name the jobs of a crontab by what they run, so that a line has the same id whenever it is imported."""
+"""Name the jobs of a crontab after their commands, so that a line gets the same id at each import."""
 
 import hashlib
 import re
@@ -11,7 +11,7 @@ from redbike.importers.crontab_lines import Entry
 
 MAX_LENGTH = 30  # characters of the words of a name
 MAX_WORDS = 2
-# What begins a condition or a preparation, and what only changes how a program runs.
+# Words that begin a condition or a preparation, and words that only change how a program runs.
 GUARDS = {"test", "[", "[[", "cd", "command", "export", "if", "set", "sleep", "source", ".", ":", "true", "umask"}
 WRAPPERS = {"then", "else", "do", "exec", "env", "nice", "ionice", "nohup", "sudo", "chronic", "setsid", "time", "!"}
 PARTS = re.compile(r"&&|\|\||[;|&(){}\n]")
@@ -20,15 +20,15 @@ QUOTED = re.compile(r""" "(?:[^"\\]|\\.)*" | '[^']*' """, re.VERBOSE | re.DOTALL
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 BEGINS = re.compile(r"[A-Za-z_/.~]", re.ASCII)
 PLAIN = re.compile(r"[A-Za-z_./~][A-Za-z_./~:-]*|[\w.~-]*/[\w./~:-]*", re.ASCII)  # hardly a password
-SPEAKS = {"echo", "printf"}  # what they are given may be one, for the next program
+SPEAKS = {"echo", "printf"}  # their arguments may be a password, for the next program
 OTHERS = re.compile(r"[^a-z0-9]+")
 
 
 def name_entries(entries: Sequence[Entry]) -> dict[int, str]:
-    """Return the name of each line that runs a command, by its number. The order of the lines changes no name.
+    """Return the name of each line that runs a command, by line number. The order of the lines changes no name.
 
-    A name has some words of the command, and a hash of the command and its input. If several lines have the same
-    command, a hash of the whole line is added to the name of each. Only lines that are equal are numbered.
+    A name has up to `MAX_WORDS` words of the command, and a hash of its user, the command and its input. If several
+    lines have the same name, each gets a second hash, which includes the schedule. Only equal lines are numbered.
     """
     plain = {entry.number: _make_name(entry) for entry in entries}
     often = Counter(plain.values())
@@ -53,15 +53,15 @@ def _make_name(entry: Entry) -> str:
 
 
 def make_hash(*texts: str) -> str:
-    """Return four characters that stand for `texts` in a name."""
+    """Return a hash of `texts`, as four hexadecimal digits."""
     return hashlib.sha256("\0".join(texts).encode(errors="surrogateescape")).hexdigest()[:4]
 
 
 def _find_words(command: str) -> list[str]:
     """Return the program of a command line and its first plain argument, as words of a name.
 
-    A crontab may be readable by one user alone, and ids are shown to all. So what follows an option is left out, and so
-    are quoted phrases, what has digits but is no path, and a URL: there may be a password in it.
+    Perhaps only one user can read a crontab, but everybody sees ids. So whatever may contain a password is left out:
+    a word after an option, a quoted phrase, a word that has digits but is not a path, and a URL.
     """
     command = QUOTED.sub(_hide_phrase, SUBSTITUTION.sub("$", command))
     bare = (part.replace('"', " ").replace("'", " ").split() for part in PARTS.split(command))
@@ -72,7 +72,7 @@ def _find_words(command: str) -> list[str]:
 
 
 def _hide_phrase(quoted: re.Match[str]) -> str:
-    """Return a text in quotes, or ``$``, which is never shown, if its words would be taken for several."""
+    """Return a quoted text, or ``$``, which is never shown, if it would be split into several words or commands."""
     return " $ " if PARTS.search(quoted[0]) or len(quoted[0].split()) > 1 else quoted[0]
 
 

@@ -1,7 +1,7 @@
-"""What cron takes from the system, and what runs imported jobs there.
+"""Read what cron takes from the system, and write what runs the imported jobs there.
 
-1. Cron takes its local time, and the variables that each command gets (cron(8), pam_env(8)).
-2. The jobs are run by a config file, and by units of systemd for the users that they belong to.
+1. Cron takes the local time from the system, and the variables for each command (cron(8), pam_env(8)).
+2. A config file and systemd units run the jobs. Each user of a crontab of the system has a unit.
 """
 
 import os
@@ -21,17 +21,17 @@ COMPARED = 5 * 366  # days for which two zones must agree
 VARIABLE = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)=(.*)", re.ASCII)
 WORKER = "redbike.commands:Commands({queues!r}, 'commands.ini')"
 WORKER_OF_USER = "redbike.commands:Commands({queues!r}, 'commands.ini', shell_jobs=False)"
-# Whoever can write to the server can set one-offs, and the first worker that takes one runs it: so also that of root.
+# Everyone who can write to the server can set one-offs. The first free worker runs a one-off, even the worker of root.
 NO_SHELL_JOBS = """\
 # shell_jobs=False: it takes no one-offs (redbike at, in, now). They would run as its user, whoever
 # has set them. A worker "redbike.commands:Commands('')" takes them, and runs all as its own user.
 """
 PLAIN = re.compile(r"[A-Za-z0-9_/.:%@+-]+", re.ASCII)  # words that need no quotes in a unit
-OTHERS = re.compile(rb"[^A-Za-z0-9_.-]")  # bytes that a unit has no file name with
+OTHERS = re.compile(rb"[^A-Za-z0-9_.-]")  # bytes that the file name of a unit cannot contain
 
 
 class LocalTime(NamedTuple):
-    """The name of the zone of the local time, None if it is not known; `doubt` says why it may be another."""
+    """The IANA name of the local time zone, None if it is unknown. `doubt` says why it may be wrong."""
 
     timezone: str | None
     doubt: str = ""
@@ -40,7 +40,7 @@ class LocalTime(NamedTuple):
 def find_local_time(root: str = "/") -> LocalTime:
     """Return the local time of the system. `root` is for tests.
 
-    Cron reads only ``/etc/localtime``. If that is no link to a zone, ``/etc/timezone`` has the name.
+    Cron reads only ``/etc/localtime``. If this file is not a link to a zone, the name comes from ``/etc/timezone``.
     """
     local = Path(root, "etc/localtime")
     linked = os.path.realpath(local).partition(ZONES)[2]
@@ -63,18 +63,18 @@ def _read_zone(path: Path) -> tzinfo:
         with open(path, "rb") as file:
             return ZoneInfo.from_file(file)
     except Exception:
-        # The package zoneinfo raises several exceptions for a file that is none of a zone.
+        # For a file that is not a zone, the package zoneinfo raises several kinds of exceptions.
         return UTC
 
 
 def _read_offsets(zone: tzinfo) -> list[timedelta | None]:
-    """Return the offsets of each day for some years: two files may have the same rules and not the same bytes."""
+    """Return the offset on each day for some years. Two files may have the same rules, but different bytes."""
     begin = datetime.now(UTC)
     return [(begin + timedelta(day)).astimezone(zone).utcoffset() for day in range(COMPARED)]
 
 
 def read_variables(root: str = "/") -> dict[str, str]:
-    """Return the variables of the files that are there. `root` is for tests."""
+    """Return the variables that `ENVIRONMENT_FILES` set, without files that cannot be read. `root` is for tests."""
     variables: dict[str, str] = {}
     for name in ENVIRONMENT_FILES:
         try:
@@ -86,16 +86,16 @@ def read_variables(root: str = "/") -> dict[str, str]:
 
 
 def _read_variable(line: str) -> tuple[str, str] | None:
-    """Return the name and the value that a line sets, as pam_env reads it; None if it sets none.
+    """Return the name and the value that a line sets, as pam_env reads it; None if it sets no variable.
 
-    A comment begins at any ``#``, and blanks at the end are part of the value. Quotes at its ends are not.
+    A comment begins at any ``#``. Blanks at the end belong to the value, but quotes around it do not.
     """
     found = VARIABLE.fullmatch(line.lstrip().partition("#")[0])
     if found is None:
         return None
     name, value = found.groups()
     if value[:1] in ("'", '"'):
-        # A quote that is not closed is removed all the same.
+        # A quote is removed even if it is not closed.
         value = value[1:].removesuffix(value[0])
     return name, value
 
@@ -104,7 +104,7 @@ def _read_variable(line: str) -> tuple[str, str] | None:
 
 
 def make_config(queue: str, users: Sequence[str], local_time: LocalTime, mark: str, group: str = "") -> str:
-    """Return the config file. Decisions begin with `mark`."""
+    """Return the text of the config file. Comments that ask for a decision begin with `mark`."""
     return "".join(f"{line}\n" for line in _list_settings(queue, users, local_time, mark, group))
 
 
@@ -145,15 +145,15 @@ def _list_settings(queue: str, users: Sequence[str], local_time: LocalTime, mark
 
 
 def make_queue(queue: str, user: str = "") -> str:
-    """Return the name of the queue for the jobs of `user`; "" for a crontab that has only one user."""
+    """Return the name of the queue for the jobs of `user`. `user` is "" if the lines have no column for users."""
     return f"{queue}-{user}" if user else queue
 
 
 def make_units(queue: str, users: Sequence[str], folder: str, program: str) -> dict[str, str]:
-    """Return the units by their file names: a worker for each user, and a dispatcher if there are several users."""
+    """Return the texts of the units, by file name: ``up`` for one user, else a worker for each, and a dispatcher."""
     if not users:
         return {}
-    # Two files of one host have one queue and the same users, and each is imported to a folder of its own.
+    # Two crontabs of one host may have the same queue and users, but each is imported into its own folder.
     name = f"redbike-{queue}-{make_hash(folder)}"
     if len(users) == 1:
         return {_name_unit(name, users[0]): _make_unit(f"of {users[0]}", users[0], folder, (program, "up"))}

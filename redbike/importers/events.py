@@ -1,7 +1,7 @@
-"""Make jobs of the events of a calendar: an id and a schedule for each, in the form that `load` reads.
+"""Convert the events of a calendar to jobs. Each job has an id and a schedule, in the form that `load` reads.
 
-A series becomes a rule with its zone. A cancelled occurrence is an EXDATE, a moved one an EXDATE and an RDATE. A single
-event is an AT.
+A series becomes a rule with its zone. A cancelled occurrence becomes an EXDATE, a moved occurrence an EXDATE and an
+RDATE. A single event becomes an AT.
 """
 
 import re
@@ -25,25 +25,25 @@ from redbike.text.printable import cut
 
 _MOST = 100  # occurrences that one date may exclude
 _SLUG = 40  # characters of a summary in the id of a job
-_MOST_NAMED = 3  # dates without an effect that are named of an event
+_MOST_NAMED = 3  # dates without an effect that a message about an event names
 
 
 class Job(NamedTuple):
-    """A job that stands for an event. If it has no schedule, `problem` says why."""
+    """The job that is made of an event. If it has no schedule, `problem` says why."""
 
     jobid: str
     title: str  # of the event, for messages
     schedule: Schedule | None
     problem: str = ""
-    remark: str = ""  # which of its dates have no effect
+    remark: str = ""  # which dates of the event have no effect
 
 
 class Importer:
-    """Makes jobs of the events of `calendar`, for the queue `queue`.
+    """Makes jobs of the events of `calendar`, for the queue `queue`. `now` is in epoch seconds.
 
-    Days, and times without a zone, are in `timezone`; else in the zone that the calendar names, or in `default`. But a
-    series whose DTSTART names a zone has all its times without one in that. `now` is in epoch seconds. The attribute
-    `left_out` counts the events that are ``past``, ``cancelled`` or ``repeated``.
+    Days, and times without a zone, are in `timezone`. If that is None, they are in the zone that the calendar names, or
+    else in `default`. But if the DTSTART of a series names a zone, its other times without a zone are in this zone.
+    The attribute `left_out` counts the events that are ``past``, ``cancelled`` or ``repeated``.
     Raise `BadSchedule` if the calendar names an unknown zone.
     """
 
@@ -54,11 +54,11 @@ class Importer:
         self.groups = group(calendar.events)
         own = calendar.timezone if timezone is None else None
         self._timezone = timezone or (self._zones.find(own) if own else default)
-        self.local = find_zone(self._timezone)  # where a time of a series of days means a day
+        self.local = find_zone(self._timezone)  # its local day is the one that a time in a series of days means
         self.left_out: Counter[str] = Counter(repeated=self.groups.copies) if self.groups.copies else Counter()
 
     def list_jobs(self) -> Iterator[Job]:
-        """Yield a job for each event that has a run to come, and for each that cannot be imported."""
+        """Yield a job for each event that has a run to come, and one with a problem for each that is refused."""
         known: set[str] = set()
         for events in self.groups.series:
             jobid, title, remarks = make_jobid(events[-1], self._queue), events[-1].title, list[str]()
@@ -79,7 +79,7 @@ class Importer:
         yield from self.list_conflicts()
 
     def list_conflicts(self) -> Iterator[Job]:
-        """Yield what stands for each event that has a run to come, but of which there is another version."""
+        """Yield a job with a problem for each event that has another version which is not newer, unless it is past."""
         for event in self.groups.conflicts:
             problem = f"another event has the same UID, {quoted(event.uid)}, and the same SEQUENCE"
             try:
@@ -93,15 +93,15 @@ class Importer:
             yield Job(make_jobid(event, self._queue), event.title, None, problem)
 
     def read_times_in(self, tzid: str) -> None:
-        """Let a time that stands for a day mean the day that it has in this zone, if that is known."""
+        """If the zone is known, use it to find the day that a time in a series of days means."""
         with suppress(BadSchedule):
             self.local = find_zone(self._zones.find(tzid))
 
     def make_schedule(self, events: list[Event], note: Callable[[str], None] = lambda remark: None) -> Schedule | None:
-        """Return the schedule of a series; None if it is cancelled. Raise `BadSchedule`.
+        """Return the schedule of a series; None if the series is cancelled. Raise `BadSchedule`.
 
-        The last event is the series itself, if it is there. The others change occurrences of it. `note` hears, in
-        words, which dates cancel or move nothing.
+        The last event is the series itself, unless the calendar lacks it. The other events change occurrences of the
+        series. `note` is called with a text that names the dates which cancel or move nothing.
         """
         for event in events:
             if event.problem:
@@ -120,14 +120,14 @@ class Importer:
         return series.make_schedule(self._now)
 
     def find_zone(self, line: Line, moment: Moment) -> str:
-        """Return the IANA name of the zone of a moment in a line."""
+        """Return the IANA name of the zone of `moment`, which is a part of `line`."""
         if moment.is_utc:
             return "UTC"
         return self._zones.find(line.tzid) if line.tzid and not moment.is_date else self._timezone
 
 
 class _Series:
-    """The occurrences of an event, while its changes are applied. All instants are in epoch seconds."""
+    """The occurrences of a series, to which `change` applies changes. All instants are in epoch seconds."""
 
     def __init__(self, importer: Importer, master: Event | None) -> None:
         self._importer = importer
@@ -135,11 +135,11 @@ class _Series:
         self._wall = 0  # the local time of DTSTART
         self._timezone = "UTC"
         self._is_date = False
-        self._names_zone = False  # whether DTSTART does
-        self._plain: Schedule | None = None  # its rules alone
+        self._names_zone = False  # whether DTSTART names a zone
+        self._plain: Schedule | None = None  # the schedule of the rules alone
         self._added: set[int] = set()
         self._excluded: set[int] = set()
-        self._changes: dict[int, int | None] = {}  # where an occurrence is moved to; None if it is cancelled
+        self._changes: dict[int, int | None] = {}  # to which instant an occurrence is moved; None if it is cancelled
         self._meant: list[tuple[Line, int, set[int]]] = []  # EXDATE or RECURRENCE-ID, about when, its occurrences
         if master is not None:
             self._begin(master)
@@ -158,7 +158,7 @@ class _Series:
             self._rules = [cut_until(rule, self._importer.local) for rule in self._rules]
         if self._rules:
             self._plain = parse("\n".join((str(make_start(self._timezone, self._wall)), *self._rules)))
-        # By the standard, the first occurrence is there even if the rule does not have it.
+        # By the standard, DTSTART is an occurrence even if the rule does not contain it.
         if self._plain is None or self._plain.next(start - 1) != start:
             self._added.add(start)
         for line in master.lines:
@@ -169,7 +169,7 @@ class _Series:
                     self._excluded |= self._find(line._replace(value=value))
 
     def change(self, event: Event) -> None:
-        """Cancel or move an occurrence. A later change of the same one counts."""
+        """Cancel or move an occurrence. If an occurrence is changed twice, the later call counts."""
         assert event.replaces is not None
         before = self._find(event.replaces)
         if event.is_cancelled:
@@ -181,10 +181,10 @@ class _Series:
         self._changes |= dict.fromkeys(before or {after}, after)
 
     def list_missed(self, now: float) -> list[Line]:
-        """Return which EXDATE and RECURRENCE-ID mean no occurrence of the series, without those that are past."""
+        """Return the EXDATE and RECURRENCE-ID lines that match no occurrence of the series, without past ones."""
         if self._plain is None and not self._added:
-            return []  # the series is not there
-        # A wrong zone may be why it is missed, so it is past when it is so in all zones.
+            return []  # the calendar lacks the series
+        # Perhaps a line matches nothing because its zone is wrong. So it is past only if it is past in all zones.
         recent = [(line, dues) for line, about, dues in self._meant if about > now - 86400]
         return [line for line, dues in recent if not any(map(self._has, dues))]
 
@@ -192,8 +192,8 @@ class _Series:
         return due in self._added or (self._plain is not None and self._plain.next(due - 1) == due)
 
     def make_schedule(self, now: float) -> Schedule | None:
-        """Return the schedule; None if no occurrence is left. Of one that is too long, leave out past dates."""
-        # In the place of an occurrence that is moved away, another one may be moved.
+        """Return the schedule; None if no occurrence is left. If its text is too long, leave out past dates."""
+        # An occurrence may be moved to an instant from which another occurrence was moved away.
         moved = {after for after in self._changes.values() if after is not None}
         excluded = (self._excluded | self._changes.keys()) - moved
         added = moved | self._added - excluded
@@ -223,14 +223,14 @@ class _Series:
         return moment.wall if zone == "UTC" else resolve(moment.wall, find_zone(zone))
 
     def _find(self, line: Line) -> set[int]:
-        """Return the occurrences that an EXDATE with one date, or a RECURRENCE-ID, means, and keep that."""
+        """Return, and note, the occurrences that a line means: an EXDATE with one date, or a RECURRENCE-ID."""
         moment = next(parse_moments(line))
         found = set(self._expand(line, moment))
         self._meant.append((line, max(found, default=moment.wall), found))
         return found
 
     def _expand(self, line: Line, moment: Moment) -> Iterator[int]:
-        """Yield when the occurrences are that a line means: one instant, or for a date those of that day."""
+        """Yield the occurrences that `moment` means: one instant, or all occurrences on a day."""
         zone = find_zone(self._timezone)
         if self._is_date:
             yield resolve(find_local_day(moment, self._importer.local) * 86400, zone)
@@ -258,17 +258,17 @@ def _say_missed(lines: list[Line]) -> str:
 class Groups(NamedTuple):
     """The events of a calendar, by UID."""
 
-    series: list[list[Event]]  # in the order of the calendar; what has no RECURRENCE-ID comes last
-    conflicts: list[Event]  # of which there is another version that is not newer
-    copies: int  # events that stand there once more
+    series: list[list[Event]]  # in the order of the calendar; the event without RECURRENCE-ID is the last of its series
+    conflicts: list[Event]  # events of which there is another version that is not newer
+    copies: int  # the number of exact repetitions of events
 
 
 def group(events: Iterable[Event]) -> Groups:
-    """Group the events of each UID. Of several versions, the one with the highest sequence number counts.
+    """Group the events of each UID. Of several versions of an event, the highest sequence number counts.
 
-    One that cannot be read counts before all others, so that it is reported.
+    But a version that cannot be read always counts, so that it is reported.
     """
-    found: dict[str | int, dict[str, Event]] = {}  # by UID; what has none is on its own
+    found: dict[str | int, dict[str, Event]] = {}  # by UID; an event without a UID is a group of its own
     conflicts: list[Event] = []
     copies = 0
     for number, event in enumerate(events):
@@ -280,7 +280,7 @@ def group(events: Iterable[Event]) -> Groups:
         if other == event:
             copies += 1
             continue
-        # The number of an event that cannot be read means nothing, and it must be named.
+        # The sequence number of an event that cannot be read means nothing.
         versions[key], loser = (other, event) if _rank(other) > _rank(event) else (event, other)
         if other.sequence == event.sequence:
             conflicts.append(loser)
@@ -293,7 +293,7 @@ def _rank(event: Event) -> tuple[bool, int]:
 
 
 def make_jobid(event: Event, queue: str) -> str:
-    """Return the id of a job: its summary, a hash of its UID, the queue. It stays the same as long as these do."""
+    """Return the id of a job, which consists of the summary, a hash of the UID, and the queue of the event."""
     slug = re.sub(r"[\W_]+", "-", event.summary.lower())[:_SLUG].strip("-")
     unique = event.uid or f"{event.summary}{event.start}"
     digest = sha1(unique.encode(errors="surrogateescape"), usedforsecurity=False).hexdigest()[:8]

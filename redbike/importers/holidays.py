@@ -1,4 +1,4 @@
-"""Read the holidays of a calendar as days, which schedules leave out."""
+"""Read the holidays in a calendar, as days that schedules leave out."""
 
 from collections.abc import Iterator
 from typing import IO
@@ -14,14 +14,14 @@ _AHEAD = 731  # days for which holidays are found: two years
 def read_holidays(file: IO[bytes], name: str, now: float) -> list[int]:
     """Return the days (since 1970-01-01) of all-day events in a calendar, for two years from `now` (epoch seconds) on.
 
-    `name` is that of the file, for errors. Raise `BadConfig`, also if it has no such event.
+    Raise `BadConfig`, which calls the file `name`, also if the calendar has no such event.
     """
     calendar = read_calendar(file, name)
     importer = Importer(calendar, "", "UTC", "UTC", now)
     if calendar.timezone:
         importer.read_times_in(calendar.timezone)
-    today, days = int(now) // 86400 - 1, set[int]()  # of the zone that is the latest
-    # Of two versions that are equally new, both count: their days are in the file.
+    today, days = int(now) // 86400 - 1, set[int]()  # the day in the zone where it is earliest
+    # If two versions of an event are equally new, the days of both count, because both are in the file.
     series = (*importer.groups.series, *([event] for event in importer.groups.conflicts))
     for events in (part for each in series for part in _split(each)):
         own = events[-1]
@@ -36,7 +36,7 @@ def read_holidays(file: IO[bytes], name: str, now: float) -> list[int]:
 
 
 def _split(events: list[Event]) -> Iterator[list[Event]]:
-    """Yield a series without its changed occurrences, and each of these: it may have another length, or times."""
+    """Yield a series without its changed occurrences, and each of these alone. It may have another length, or times."""
     own, changes = events[-1], [event for event in events if event.replaces]
     if not own.replaces:
         yield [*(change._replace(is_cancelled=True) if change.start else change for change in changes), own]
@@ -45,12 +45,12 @@ def _split(events: list[Event]) -> Iterator[list[Event]]:
 
 
 def _list_days(schedule: Schedule | None, length: int, today: int) -> set[int]:
-    """Return the days from `today` on of occurrences that take `length` days each."""
+    """Return the days (since 1970-01-01) of occurrences that take `length` days each, from `today` on."""
     days, end = set[int](), today + _AHEAD
     due = schedule.next((today - length) * 86400 - 1) if schedule else None
     while schedule and due is not None and due < end * 86400:
         first = int(due) // 86400
         days.update(range(max(first, today), min(first + length, end)))
-        # Others on the same day add nothing, nor do those after one that reaches the end.
+        # Other occurrences on the same day add nothing, nor do occurrences after one that reaches the end.
         due = schedule.next((first + 1) * 86400 - 1) if first + length < end else None
     return days

@@ -1,4 +1,4 @@
-"""Find the local days that the instants of a series of days mean, as some calendars write a time for a day."""
+"""Find the local days that a series of all-day events means. Some calendars write a time instead of a day."""
 
 import re
 
@@ -9,16 +9,16 @@ _UNTIL = re.compile(r"(?<=UNTIL=)\d{8}T\d{6}Z?", re.IGNORECASE)
 
 
 def find_local_day(moment: Moment, zone: Offsets) -> int:
-    """Return the day that a moment means: of an instant in UTC, the day that it has in `zone`.
+    """Return the day (since 1970-01-01) that a moment means. An instant in UTC means its local day in `zone`.
 
-    The first and the last second of a day in UTC mean that day. Their calendar takes days as those of UTC.
+    But the first or the last second of a day in UTC means this day: such a calendar has its days in UTC.
     """
     is_instant = moment.is_utc and moment.wall % 86400 not in (0, 86399) and moment.wall < LAST
     return (moment.wall + (zone(moment.wall)[2] if is_instant else 0)) // 86400
 
 
 def cut_until(rule: str, zone: Offsets) -> str:
-    """Return a rule whose UNTIL is a day in `zone`. Raise `BadSchedule`."""
+    """Return `rule`, with the time in its UNTIL replaced by the day in `zone`. Raise `BadSchedule`."""
     return _UNTIL.sub(lambda found: _format_local_day(found[0], zone), rule)
 
 

@@ -1,9 +1,9 @@
-"""Read the rows of a CSV file, once and as a stream, so that it may be a pipe or a FIFO.
+"""Read the rows of a CSV file. Each row is read once, as a stream, so the file may be a pipe or a FIFO.
 
-A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` the further columns are options, data, and
-pauses.
+A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule``, further columns hold options, data, pauses
+and blackouts.
 
-The pause of a job is a JSON object in its cell, as ``redbike tell`` prints it. So is its blackout.
+The cell of a pause or a blackout holds a JSON object, as ``redbike schedules --full`` prints it.
 """
 
 import csv
@@ -43,28 +43,28 @@ Entry = tuple[str, str, OptionChanges, "WantedPause | None", "WantedBlackout | N
 
 Report = Callable[[int, int], None]
 REPORTED = 1000  # lines
-MAX_LINE = 1024 * 1024  # characters: far more than a job, with its schedule, its options and its data, may have
+MAX_LINE = 1024 * 1024  # characters: far more than the row of a job can have, with its options and its data
 
-# Bytes that are not UTF-8 are kept as surrogates: then only their row is refused, not the file.
+# Bytes that are not UTF-8 become surrogates. So only their row is refused, not the file.
 AS_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
 BYTE_ORDER_MARK = "\ufeff"
-# What becomes of a mark of UTF-16 if it is decoded as UTF-8 with surrogateescape.
+# The byte order marks of UTF-16, decoded as UTF-8 with surrogateescape.
 UTF_16_MARKS = ("\udcff\udcfe", "\udcfe\udcff")
 
 
 class WantedPause(NamedTuple):
-    """The pause that a job is to have, unless it is paused already. Times are epoch seconds."""
+    """The pause to set for a job, unless the job is paused already. Times are in epoch seconds."""
 
     since: float | None = None  # None: from now on
     until: float | None = None  # when it ends by itself; None: never
     by: str | None = None  # None: whoever loads the file
     reason: str | None = None
-    every: str | None = None  # the times of the blackout that has begun it; None: somebody has
-    own_end: float | None = None  # when it was to end, before a blackout has lengthened it
+    every: str | None = None  # the schedule of the blackout that began the pause; None: a person began it
+    own_end: float | None = None  # the end of the pause before a blackout lengthened it
 
 
 class WantedBlackout(NamedTuple):
-    """The blackout that a job is to have."""
+    """The blackout to set for a job."""
 
     every: str  # its schedule
     seconds: float
@@ -73,7 +73,7 @@ class WantedBlackout(NamedTuple):
 
 
 def read_pause(cell: str) -> WantedPause:
-    """Return what the cell of a paused job says. Raise `BadConfig`."""
+    """Return the pause in a cell. Raise `BadConfig`."""
     found = _read_object(PAUSED, cell, WantedPause._fields)
     for name, value in found.items():
         if name in ("by", "reason"):
@@ -88,7 +88,7 @@ def read_pause(cell: str) -> WantedPause:
 
 
 def read_blackout(cell: str) -> WantedBlackout:
-    """Return what the cell of a job with a blackout says, but for the schedule. Raise `BadConfig`."""
+    """Return the blackout in a cell. Its schedule is not checked yet. Raise `BadConfig`."""
     found = _read_object(BLACKOUT, cell, WantedBlackout._fields)
     lines = (found.get(name, "") for name in ("by", "reason"))
     if not (isinstance(found.get("every"), str) and is_number(found.get("seconds")) and all(map(is_reason, lines))):
@@ -104,7 +104,7 @@ def _read_object(name: str, cell: str, fields: tuple[str, ...]) -> dict[str, Any
 
 
 class Row(NamedTuple):
-    """A row, with the texts of the columns that only a header gives."""
+    """A row. `columns` are the texts of the further columns, by name; {} without such columns."""
 
     jobid: str
     schedule: str
@@ -116,9 +116,9 @@ def read_rows(
 ) -> Iterator[tuple[int, Row | BadConfig]]:
     """Yield (line number, row) for each row of `source`, a file name or an open text or binary file.
 
-    `report` hears now and then how many bytes of how many were read of a file with a name. An invalid row yields a
-    `BadConfig`; so does one that seems to be a comment, unless a job is `known` to have that id. Raise `BadConfig` for
-    a file that cannot be read, or has an unknown column.
+    If `source` is a file name, `report` is called every `REPORTED` lines, with the bytes read and the size of the file.
+    For an invalid row, yield a `BadConfig` in place of the row; also for a row that seems to be a comment, unless
+    `known` has its id. Raise `BadConfig` for a file that cannot be read, or has an unknown column.
     """
     try:
         with _open_lines(source, report) as lines:
@@ -139,7 +139,7 @@ def get_name(source: Source) -> str:
 
 @contextmanager
 def _open_lines(source: Source, report: Report | None) -> Iterator[Iterator[str]]:
-    """Yield the lines of `source`, with their line ends. Do not close a file that the caller has opened."""
+    """Yield an iterator of the lines of `source`, with their line ends. A file that the caller opened stays open."""
     if isinstance(source, str | Path):
         if "\0" in str(source):
             raise _make_error(source, "there is a NUL in its name")
@@ -160,7 +160,7 @@ def _open_lines(source: Source, report: Report | None) -> Iterator[Iterator[str]
 
 
 def _limit_lines(text: io.TextIOWrapper, source: Source) -> Iterator[str]:
-    """Yield the lines of `text`. Raise `BadConfig` for one that would take too much memory: it is no line of text."""
+    """Yield the lines of `text`. Raise `BadConfig` for a line of `MAX_LINE` characters, which takes too much memory."""
     while line := text.readline(MAX_LINE):
         if len(line) == MAX_LINE:
             raise _make_error(source, f"a line has {MAX_LINE} characters or more")
@@ -168,7 +168,7 @@ def _limit_lines(text: io.TextIOWrapper, source: Source) -> Iterator[str]:
 
 
 def _report_lines(lines: Iterable[str], file: IO[bytes], report: Report) -> Iterator[str]:
-    """Yield `lines`, which `file` is decoded to: only that can tell its place while lines are read."""
+    """Yield `lines`, and report the position. `file` is the binary file: the text file has no position meanwhile."""
     size = os.fstat(file.fileno()).st_size
     for number, line in enumerate(lines):
         if number % REPORTED == 0 and size:
@@ -195,7 +195,7 @@ def _check_encoding(lines: Any, source: Source) -> Iterator[str]:
 
 
 def _check_blocking(file: Any) -> None:
-    """Raise `BadConfig` for a file in non-blocking mode: it seems to end whenever its writer pauses."""
+    """Raise `BadConfig` for a file in non-blocking mode. Such a file seems to end whenever its writer pauses."""
     try:
         is_blocking = os.get_blocking(file.fileno())
     except (AttributeError, OSError, ValueError):
@@ -230,7 +230,7 @@ def _parse(lines: Iterator[str], source: Source, known: Container[str]) -> Itera
 
 
 def _is_id(text: str, is_whole: bool) -> bool:
-    """Tell whether what begins a row is the id of a job, though it looks like a comment; say so, if it is."""
+    """Tell whether `text`, the beginning of a row, is a job id although it has a ``#``. Log a warning if it is."""
     if is_whole and not text.startswith("# ") and text != "#":
         log.warning("the row %.80r is of a job of that id: it is no comment", text)
         return True
@@ -249,7 +249,7 @@ def _refuse_number(row: list[str], wanted: int) -> BadConfig:
 
 
 def _read_header(names: list[str], source: Source) -> tuple[str, ...]:
-    """Return the names of the columns. Raise `BadConfig` for one that is unknown, or there twice."""
+    """Return the names of the columns. Raise `BadConfig` for an unknown or repeated column."""
     for number, name in enumerate(names):
         if name not in ALL_COLUMNS:
             raise _make_error(source, f"unknown column {name[:80]!r} in its header{suggest(name, ALL_COLUMNS)}")
@@ -259,9 +259,9 @@ def _read_header(names: list[str], source: Source) -> tuple[str, ...]:
 
 
 def read_entry(row: Row | BadConfig) -> Entry:
-    """Return what a row says of a job. Raise `BadConfig`.
+    """Return the values in a row. Raise `BadConfig`, also if `row` is one.
 
-    An empty cell takes an option back, but ends no pause and no blackout.
+    An empty cell removes an option, but ends no pause and no blackout.
     """
     if isinstance(row, BadConfig):
         raise row

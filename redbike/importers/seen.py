@@ -1,4 +1,4 @@
-"""Remember the job ids of a file of any length, in bounded memory: a database of SQLite, which spills to the disk."""
+"""Remember the job ids of a file of any length in bounded memory: an SQLite database, which spills to the disk."""
 
 import contextlib
 import sqlite3
@@ -6,22 +6,22 @@ from collections.abc import Iterator, Sequence
 
 from redbike.errors import RedbikeError
 
-MEMORY = 16 * 1024  # kilobytes of it that stay in memory
-MOST = 500  # ids in one question
+MEMORY = 16 * 1024  # kilobytes of the database that stay in memory
+MOST = 500  # ids in one query
 
 
 class SeenIds:
-    """The job ids that were seen so far. It is for one thread."""
+    """The set of job ids that were seen so far. Only one thread at a time may use it."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
 
     def find(self, jobids: Sequence[str]) -> set[str]:
-        """Return those of `jobids` that were seen."""
+        """Return the ids among `jobids` that were seen before."""
         return {each.decode(errors="surrogatepass") for page in _encode_pages(jobids) for each in self._find(page)}
 
     def add(self, jobids: Sequence[str]) -> list[bool]:
-        """Remember `jobids`; tell of each whether it was not seen before, not even as an earlier one of these."""
+        """Remember `jobids`. Return for each whether it is new: neither seen before, nor earlier in `jobids`."""
         are_new = list[bool]()
         for page in _encode_pages(jobids):
             found = self._find(page)
@@ -40,25 +40,25 @@ class SeenIds:
 
 @contextlib.contextmanager
 def open_seen() -> Iterator[SeenIds]:
-    """Give a memory that is empty, and forgotten at the end. Raise `RedbikeError` if it cannot be kept."""
+    """Yield an empty `SeenIds`, which is deleted at the end. Raise `RedbikeError` if SQLite fails."""
     with _name_errors():
-        # Without a name it is in a temporary file that nobody else sees; it may be used up by another thread.
+        # A database without a name is a temporary file of this process. The thread that uses it may change.
         database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     with contextlib.closing(database):
         with _name_errors():
             database.execute(f"PRAGMA cache_size = -{MEMORY}")
-            # What is lost in a crash is not needed any more.
+            # After a crash, nobody needs the content.
             database.execute("PRAGMA journal_mode = OFF")
             database.execute("PRAGMA synchronous = OFF")
             database.execute("CREATE TABLE seen (id BLOB PRIMARY KEY) WITHOUT ROWID")
-            # One transaction for all: each takes longer than an id.
+            # One transaction for all ids, because a transaction takes longer than an insert.
             database.execute("BEGIN")
         yield SeenIds(database)
 
 
 def _encode_pages(jobids: Sequence[str]) -> Iterator[list[bytes]]:
     for first in range(0, len(jobids), MOST):
-        # An id that is refused may be no UTF-8.
+        # A refused id is perhaps not UTF-8.
         yield [jobid.encode(errors="surrogatepass") for jobid in jobids[first : first + MOST]]
 
 
