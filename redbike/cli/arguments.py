@@ -13,11 +13,11 @@ Arguments = dict[str, Any]  # as docopt returns them, by their names in the usag
 
 
 def check_words(arguments: Arguments) -> None:
-    """Raise `BadConfig` or `BadJobId` for an id, a pattern, a tag or a reason that can be none.
+    """Raise `BadConfig` or `BadJobId` for an invalid id, pattern, tag or reason.
 
-    It is called before anything is opened, as that may start a server.
+    This check comes before the connection to a server, which may start one.
     """
-    # Imported here, as commands that need no server import nothing of servers.
+    # Imported here, because commands without a server must not import redis-py.
     from redbike.config.labels import read_filter
     from redbike.control.operator import check_reason
     from redbike.store.names import check_known_jobid
@@ -34,10 +34,10 @@ def check_words(arguments: Arguments) -> None:
 
 
 def prepare_time(text: str | None, config: Config, zone: str | None = None, looks_back: bool = False) -> float | None:
-    """Refuse what `parse_time` refuses, before anything is opened; that loads what it needs, too.
+    """Return the instant that `text` means by the clock of this host, in epoch seconds; None for None.
 
-    A worker class that is loaded may hide dateutil. Return the instant by the clock of this host. Raise `BadSchedule`
-    or `BadConfig`.
+    It refuses what `parse_time` refuses, before a server is opened. It also imports dateutil, which a worker class that
+    is loaded later could hide. Raise `BadSchedule` or `BadConfig`.
     """
     if text is None:
         return None
@@ -55,16 +55,16 @@ def parse_time(
     *,
     read_clock: Callable[[], float],
 ) -> float | None:
-    """Return a TIMESTAMP as epoch seconds; None for None. Say which instant it is, unless the text says that itself.
+    """Return a TIMESTAMP as epoch seconds; None for None. Print the instant to standard error if `text` is not exact.
 
-    A time without a zone is in `zone`, or else in the zone of the settings. One that comes again is the next, or the
-    last one for a command that `looks_back`. `read_clock` returns now, by the server's clock if anything is kept there;
-    it is called only if the text needs that. Raise `BadSchedule` or `BadConfig`.
+    A time without a zone is in `zone`, or else in the zone of the settings. A time such as 22:45 means the next such
+    instant, or the last one if the command `looks_back`. `read_clock` returns the present time in epoch seconds: the
+    server's clock if the command uses a server. It is called only if needed. Raise `BadSchedule` or `BadConfig`.
     """
     if text is None:
         return None
-    # Imported here, as most commands are given no time, and this loads dateutil. So a time is parsed before a worker
-    # class is loaded, or there is `prepare_time`.
+    # Imported here, because this loads dateutil, and most commands get no time. So a time must be parsed before a
+    # worker class is loaded, or `prepare_time` must be called before.
     from redbike.schedule.typed_times import is_exact, read_time
 
     local = config.settings.timezone if zone is None else check_zone(zone)
@@ -75,7 +75,7 @@ def parse_time(
 
 
 def tell_time(text: str, instant: float, zone: str) -> None:
-    """Print to standard error which instant a text means."""
+    """Print to standard error which instant (epoch seconds) a text means, as a time in `zone`."""
     complain(f"{text!r:.80} is {Clock(instant, zone).name(instant)}")
 
 

@@ -1,4 +1,4 @@
-"""Wait for the runs that a command has just asked for: of each job, the first one that has begun since."""
+"""Wait for the runs that a command has just requested: for each job, the first run that begins after the request."""
 
 import math
 import queue
@@ -31,15 +31,15 @@ from redbike.store.records import RetryState
 from redbike.store.sharded.missing import list_listens
 from redbike.store.store import Store
 
-RETRY = 1.0  # seconds after which a server that is away is asked again
-NAP = 1.0  # seconds after which a signal is noticed that came in an odd instant
-HEARD = 1.0  # seconds in which an event is heard that has happened
+RETRY = 1.0  # seconds between two attempts to reach a server
+NAP = 1.0  # seconds after which a signal is noticed at the latest
+HEARD = 1.0  # seconds within which an event arrives
 
 Events = Generator[PastRun | LogEntry]
 
 
 class EndedRun(NamedTuple):
-    """How the run of a job has ended; None if it was withdrawn, or has expired, or nothing of it is kept."""
+    """A job and how its run ended. `run` is None if it was withdrawn, has expired, or is not in the history."""
 
     jobid: str
     run: PastRun | None
@@ -53,10 +53,10 @@ class AskedRuns:
         self._told: queue.SimpleQueue[EndedRun | Exception] = queue.SimpleQueue()
         self._parts: dict[int, _Part] = {}  # by the number of their shard
         self._outage = Outage(complain)
-        self.is_any_left_out = False  # whether a job was not asked for: it is gone, or for hosts of which none is there
+        self.is_any_left_out = False  # whether a job did not run: it is gone, or it is for every host and none is there
 
     def run(self, store: Store, jobids: Iterable[str]) -> list[Steered]:
-        """Run jobs once now, see `redbike.control.jobs.run_jobs`; note these runs as those to wait for."""
+        """Run jobs once now, see `redbike.control.jobs.run_jobs`, and note their runs for `wait`."""
         steered = jobs.run_jobs(store, jobids, partial(self._ask, store))
         self.is_any_left_out = sum(len(part.coming) for part in self._parts.values()) < len(steered)
         return steered
@@ -64,7 +64,7 @@ class AskedRuns:
     def _ask(self, store: Store, jobids: list[str]) -> list[str]:
         listens = list_listens(self._store)
         for number in dict.fromkeys(map(store.number_shard, jobids)):
-            # It listens before anything can end.
+            # Listen before any run can end.
             listen = listens[number]
             self._parts[number] = _Part(number, self._store.shards[number], listen, self._outage, self._told.put)
         states = {state.jobid: state for page in split(jobids, PAGE) for state in store.questions.inspect(page)}
@@ -75,7 +75,7 @@ class AskedRuns:
         return [word for word, _ in words]
 
     def wait(self) -> Iterator[EndedRun]:
-        """Yield how each run has ended, as it ends; a thread waits for those of each shard."""
+        """Yield each run as it ends. For each shard, a thread waits. Raise the first error of a thread."""
         left = sum(len(part.coming) for part in self._parts.values())
         with leave_to_others():
             for part in self._parts.values():
@@ -91,7 +91,7 @@ class AskedRuns:
             yield found
 
     def list_unworked(self) -> Iterator[str]:
-        """Yield why nobody runs jobs now, a sentence for each queue that no worker works."""
+        """Yield a sentence for each queue of these jobs that has no live worker."""
         workers = [each for each in self._store.workers.list_all() if each.kind == "worker" and each.state == "alive"]
         first = dict[str, str]()
         for jobid in chain.from_iterable(part.coming for part in self._parts.values()):
@@ -102,7 +102,7 @@ class AskedRuns:
 
 
 class _Part:
-    """The jobs of one shard whose runs are still to come. It listens from the beginning."""
+    """Waits for the runs of jobs on one shard. It listens for events from its creation on."""
 
     def __init__(
         self, number: int, shard: Store, listen: Callable[..., Iterator[PastRun | LogEntry]], outage: Outage,
@@ -110,23 +110,23 @@ class _Part:
     ) -> None:  # fmt: skip
         self.coming: dict[str, ComingRun] = {}
         self._number, self._shard, self._listen, self._outage, self._tell = number, shard, listen, outage, tell
-        self._states: dict[str, JobState] = {}  # that were read for many jobs together
-        self._held = set[str]()  # paused jobs of which it has said that they are
-        self._over = set[str]()  # jobs whose run is over, as a look has found out before its end was heard
-        self._looks_at = math.inf  # the next look at all of them
-        self._soon, self._soon_at = set[str](), math.inf  # those at which it looks before that, and when
+        self._states: dict[str, JobState] = {}  # states that were read for many jobs in one request
+        self._held = set[str]()  # paused jobs that were reported
+        self._over = set[str]()  # jobs whose run is over by a poll, although the event of its end has not arrived
+        self._looks_at = math.inf  # when to poll all jobs next
+        self._soon, self._soon_at = set[str](), math.inf  # which jobs to poll earlier, and when
         self._events: Events | None = self._begin()
 
     def _begin(self) -> Events:
         return cast(Events, self._listen(is_over=self._is_over))
 
     def add(self, jobid: str, state: JobState, since: float) -> None:
-        """Note that a job was asked to run; see `ComingRun.begin_asked`."""
+        """Wait for the run of a job that was requested now; see `ComingRun.begin_asked`."""
         self.coming[jobid] = ComingRun(lambda: self._inspect(jobid))
         self.coming[jobid].begin_asked(state, since)
 
     def wait(self) -> None:
-        """Tell how each run ends, or an error; a server that is away is waited for."""
+        """Send each `EndedRun`, or an error, to the queue. If the server is unreachable, wait for it."""
         self._looks_at = time.monotonic() + HEARD
         while self.coming:
             try:
@@ -158,20 +158,20 @@ class _Part:
             if event.jobid in self.coming and event.action != "run":
                 self._look_soon(event.jobid)
         elif event.jobid in self.coming:
-            # Nothing of that is read, unless the run was lost, or has overrun.
+            # `_find` uses `kept` only if the run was lost or has overrun.
             kept = self._shard.journal.list_runs([event.jobid])
             if self._find(self.coming[event.jobid], [event], kept):
                 self._end(event.jobid, event)
 
     def _look_soon(self, jobid: str) -> None:
-        # What has happened before is heard until then.
+        # Events that happened before now arrive before this poll.
         self._soon.add(jobid)
         self._soon_at = min(self._soon_at, time.monotonic() + HEARD)
 
     def _look(self, jobids: Sequence[str]) -> None:
-        """Look for runs that are over, and have not been heard of: nobody tells that one has expired."""
+        """Poll for runs that are over without an event. For example, no event says that a run has expired."""
         for page in split(jobids, PAGE):
-            # Before their runs: what has gone from its place meanwhile is among these.
+            # Read the states before the runs. A run that ends in between is among the runs.
             self._states = {state.jobid: state for state in self._shard.questions.inspect(page)}
             kept = defaultdict[str, list[PastRun]](list)
             for run in sorted(self._shard.journal.list_runs(page), key=attrgetter("started", "attempt")):
@@ -187,12 +187,12 @@ class _Part:
                     tries = [run for run in kept[jobid] if coming.awaits(run)]
                     self._end(jobid, found or next(reversed(tries), None))
                 else:
-                    # Its end is on the way, unless that was told while the server was away.
+                    # The event of its end is on the way, unless it was sent while the server was unreachable.
                     self._over.add(jobid)
                     self._look_soon(jobid)
 
     def _say_if_held(self, state: JobState) -> None:
-        """Say once that a job waits for the end of its pause: that holds further tries of a run that was asked for."""
+        """Print once for a job that its pause holds the requested run, or its next try."""
         if state.pause and not (state.run or state.waiting or state.jobid in self._held):
             self._held.add(state.jobid)
             held = "next try" if RetryState.parse(state.retry_state).has_begun else "run"
@@ -208,12 +208,12 @@ class _Part:
 
     @staticmethod
     def _find(coming: ComingRun, runs: Sequence[PastRun], kept: Iterable[PastRun]) -> PastRun | None:
-        """Return the first of `runs` that was asked for, and is not tried again."""
+        """Return the first of `runs` that was requested, and is not tried again; None for none."""
         return next((run for run in runs if coming.awaits(run) and not coming.is_tried_again(run, kept)), None)
 
 
 def print_ends(asked: AskedRuns, timezone: str) -> int:
-    """Print how each run ends, as ``redbike tail`` does; return 0 if all have succeeded, and 1 otherwise."""
+    """Print how each run ends, as ``redbike tail`` does. Return 0 if all jobs ran and succeeded, else 1."""
     status, clock = FAILED if asked.is_any_left_out else DONE, Clock(0.0, timezone)
     with suppress(RedbikeError):  # it is only advice
         for said in asked.list_unworked():

@@ -1,4 +1,4 @@
-"""Run the command backfill: the occurrences of a job that are past, beside its schedule."""
+"""Run the command backfill, which runs past occurrences of a job, in addition to its schedule."""
 
 import time
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ SHOWN = 10  # occurrences
 
 
 def backfill_job(arguments: Arguments, config: Config) -> None:
-    """Begin a backfill, or print what would run."""
+    """Begin a backfill. With ``--dry-run``, only print the occurrences that would run."""
     at_once, is_dry = parse_count(arguments, "--at-once", most=MOST_AT_ONCE), bool(arguments["--dry-run"])
     alone = bool(arguments["--alone"])
     texts = arguments["--from"], arguments["--to"]
@@ -39,7 +39,7 @@ def backfill_job(arguments: Arguments, config: Config) -> None:
     start, end = (parse_time(text, config, looks_back=True, read_clock=read_clock) for text in texts)
     assert start is not None
     assert end is not None
-    # Before it begins: whoever hears of an error begins it again.
+    # Read the clock before the backfill begins. An error after that would make users begin it again.
     clock = Clock(read_clock(), bike.settings.timezone)
     found = bike.backfill(arguments["<JOBID>"], start, end, at_once, bool(arguments["--again"]), is_dry, alone)
     if is_dry:
@@ -53,7 +53,7 @@ def backfill_job(arguments: Arguments, config: Config) -> None:
 
 
 def _note_pauses(bike: Redbike, found: Backfill, clock: Clock) -> None:
-    """Print what of the job and its followers is paused, so that no occurrence runs. It is only advice."""
+    """Print which pauses keep occurrences of the job and its followers from running. Errors are ignored."""
     jobids = [found.jobid, *found.followers]
     with suppress(RedbikeError):
         for jobid, said in islice(list_paused(bike.store, jobids, clock.zone), SHOWN):
@@ -69,7 +69,7 @@ def _show(rows: Iterable[SimpleNamespace], found: Backfill, clock: Clock) -> Non
 
 
 def _explain(found: Backfill, clock: Clock, is_dry: bool) -> Iterable[str]:
-    """Yield what the backfill has, and what it leaves out."""
+    """Yield sentences that say what the backfill runs, and what it leaves out."""
     does = "would run" if is_dry else "run"
     first, last = found.dues[0], found.dues[-1]
     span = f"{clock.name(first)} to {clock.name(last)}"

@@ -1,4 +1,4 @@
-"""Open the facade, and find the embedded server, by the config of a command."""
+"""Open the facade, and find the embedded server, as the config of a command says."""
 
 import logging
 import os
@@ -28,20 +28,20 @@ log = logging.getLogger("redbike")
 
 
 def open_bike(config: Config, needs_queues: bool = False, sets_jobs: bool = False) -> Redbike:
-    """Return the facade for a command.
+    """Return the facade for a command that makes changes. It starts the embedded server if that is configured.
 
-    Pass `needs_queues` if the command has to know the queues of jobs. Only then is the configured worker class
-    imported. Pass `sets_jobs` if it sets jobs without that. Raise `RedbikeError` if the class cannot be loaded, or the
-    server cannot be used.
+    Pass `needs_queues` if the command needs the queues of jobs. Only then is the configured worker class imported. Pass
+    `sets_jobs` if the command sets jobs without knowing their queues. Raise `RedbikeError` if the class cannot be
+    loaded, or the server cannot be used.
     """
     return _open(config, load_to_steer(config) if needs_queues else NoWorker(), needs_queues or sets_jobs)
 
 
 def open_when_up(config: Config, handler: Any = None) -> Redbike:
-    """Return the facade for a command that goes on; wait for a server that cannot be reached, as in an outage.
+    """Return the facade for a long-running command. If the server is unreachable, wait for it.
 
-    Without `handler`, which runs jobs, what names their queues is loaded. A signal ends the process at once, by its
-    default action: nothing has begun, and a server that hangs must not hold it up.
+    `handler` is the worker. Without it, the configured worker class is loaded, only to name queues. Meanwhile a signal
+    ends the process at once, by its default action: nothing has begun, and a hanging server must not delay the end.
     """
     handler = load_to_steer(config) if handler is None else handler
     pause, is_told = FIRST_PAUSE, False
@@ -70,13 +70,13 @@ def _open(config: Config, handler: Any, needs_durability: bool) -> Redbike:
     try:
         return Redbike.from_settings(handler, config.settings, client, needs_durability, noted_as=name_operator())
     except RedbikeError:
-        # To the embedded server, a connection is a user that keeps it up.
+        # The embedded server does not stop as long as a client is connected.
         client.close()
         raise
 
 
 def start_server(server: EmbeddedServer, end: str, is_named: bool = True) -> bool:
-    """Start the embedded server, and say so, and what its `end` is; return False if it runs already."""
+    """Start the embedded server, and print that, with how it `end`s. Return False if it was running already."""
     is_started = server.start() if is_named else server.start_unasked()
     if is_started:
         complain(f"started a server in {os.path.relpath(server.folder)!r}; {end}")
@@ -84,10 +84,10 @@ def start_server(server: EmbeddedServer, end: str, is_named: bool = True) -> boo
 
 
 def open_to_look(config: Config, names_queues: bool = False, acts: bool = False) -> Redbike:
-    """Return the facade for a command that only looks: it starts no server, and needs no worker class.
+    """Return the facade for a command that only reads. It starts no server, and needs no worker class.
 
-    With `names_queues`, the configured one names the queues of jobs; if it cannot be loaded, they stay unknown. With
-    `acts`, what somebody does all the same is noted in the log.
+    With `names_queues`, the configured worker class names the queues of jobs; if it cannot be loaded, the queues of
+    some jobs are unknown. With `acts`, changes are recorded in the log. Raise `ServerError` if no server runs.
     """
     check_embedded_server(config)
     handler = load_to_look(config) if names_queues else NoWorker()
@@ -96,7 +96,7 @@ def open_to_look(config: Config, names_queues: bool = False, acts: bool = False)
 
 
 def check_embedded_server(config: Config) -> None:
-    """Raise `ServerError` if the embedded server is needed, and does not run."""
+    """Raise `ServerError` if the embedded server is configured but does not run."""
     if server := find_stopped_server(config):
         raise ServerError(
             f"no server runs in {str(server.folder)!r}; redbike up starts one, and so does redbike server start"
@@ -104,7 +104,7 @@ def check_embedded_server(config: Config) -> None:
 
 
 def load_to_look(config: Config) -> Any:
-    """Return what names the queues of jobs, as the configured worker class does."""
+    """Return a handler that names queues as the configured worker class does, or a `NoWorker` if that cannot load."""
     if not config.settings.worker:
         return NoWorker()
     try:
@@ -115,7 +115,7 @@ def load_to_look(config: Config) -> Any:
 
 
 def load_to_steer(config: Config) -> Any:
-    """Return the same for a command that moves jobs to their queues. Raise `BadConfig` if it cannot be loaded."""
+    """Return such a handler for a command that moves jobs to queues. Raise `BadConfig` if the class cannot load."""
     spec = config.settings.worker
     return load_placer(spec, config.folder, RoundRobin) if spec else NoWorker()
 
@@ -131,15 +131,15 @@ def find_embedded_server(config: Config) -> EmbeddedServer | None:
 
 
 def find_stopped_server(config: Config) -> EmbeddedServer | None:
-    """Return the embedded server if it is needed, and does not run."""
+    """Return the embedded server if it is configured but does not run, else None."""
     server = find_embedded_server(config)
     return server if server and not server.status()["running"] else None
 
 
 def note_pauses(bike: Redbike, jobids: Sequence[str], due: float | None = None) -> None:
-    """Print that queues of jobs, or everything, are paused when they are due: at `due`, in epoch seconds, or now.
+    """Print which queues of these jobs are paused at `due` (epoch seconds; None is now), or that everything is.
 
-    It is only advice.
+    Errors are ignored, as this is only advice.
     """
     with suppress(RedbikeError):
         for said in list_closed(bike.store, jobids, bike.settings.timezone, due):
@@ -147,7 +147,7 @@ def note_pauses(bike: Redbike, jobids: Sequence[str], due: float | None = None) 
 
 
 def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:
-    """Yield ids of jobs that begin so, or names of queues; nothing if no server runs. Raise `RedbikeError`."""
+    """Yield the job ids with this beginning, or the names of all queues; nothing if the embedded server is down."""
     if find_stopped_server(config):
         return
     client = connect(config.redis)
@@ -157,6 +157,6 @@ def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:
     jobs, queues = store.catalog, store.queue_limits
     names = jobs.list_matching(pattern, also_bad=True) if are_jobs else iter(queues.list_queues())
     for name in names:
-        # What could steer a terminal, or looks like an option, is not offered.
+        # Leave out names that could control the terminal, or that look like an option.
         if name.isprintable() and name[:1] != "-":
             yield name

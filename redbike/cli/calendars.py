@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from redbike.importers.calendar import Calendar
     from redbike.importers.events import Importer
 
-QUEUE = "calendar"  # the end of the job ids, if the command line does not name it
+QUEUE = "calendar"  # the default end of the job ids
 _MAX_QUEUE = 200  # bytes of UTF-8; a job id may have 512
 
 
 def import_ics(arguments: Arguments, config: Config) -> int:
-    """Write a row JOBID,SCHEDULE for each event of a calendar; name what cannot be imported."""
+    """Write a row JOBID,SCHEDULE for each event of a calendar, and name refused events. Return the exit status."""
     _require_icalendar("import ics")
     from redbike.importers.calendar import read_calendar
     from redbike.importers.events import Importer
@@ -44,7 +44,7 @@ def import_ics(arguments: Arguments, config: Config) -> int:
 
 
 def find_holidays(path: str | None, now: float) -> list[int]:
-    """Return the days (since 1970-01-01) of the calendar in the file `path`; none for None. Raise `BadConfig`."""
+    """Return the holidays (days since 1970-01-01) in a calendar file; [] if `path` is None. Raise `BadConfig`."""
     if path is None:
         return []
     _require_icalendar("--except")
@@ -55,7 +55,7 @@ def find_holidays(path: str | None, now: float) -> list[int]:
 
 
 def exclude_days(text: str, days: Sequence[int], timezone: str, jobid: str, now: float) -> str:
-    """Return the text of a schedule without its runs on these days; `text` itself without any. Raise `BadSchedule`."""
+    """Return the text of a schedule without its runs on `days`; `text` itself for no `days`. Raise `BadSchedule`."""
     if not days:
         return text
     return _exclude(parse(text, timezone, jobid, now), days)
@@ -75,7 +75,7 @@ def _make_rows(importer: "Importer", days: Sequence[int], name: str) -> tuple[li
                 raise BadSchedule(job.problem)
             if job.remark:
                 complain(f"{name}: {job.title}: {job.remark}")
-            # A single event stays, also on a holiday: somebody has entered it for that day.
+            # Keep a single event even on a holiday, because a person chose this day for it.
             rows.append((job.jobid, job.schedule.text if job.schedule.runs_once else _exclude(job.schedule, days)))
         except BadSchedule as error:
             complain(f"{name}: {job.title}: {error}")
@@ -99,7 +99,7 @@ def _write_rows(rows: Sequence[tuple[str, str]], path: str | None) -> None:
 
 
 def explain_out(path: str, error: OSError | ValueError) -> RedbikeError:
-    """Return why ``--out`` cannot be written. A full disk is no fault of the arguments."""
+    """Return an error that says why ``--out`` cannot be written. It is a `BadConfig`, but not for a full disk."""
     kind = RedbikeError if getattr(error, "errno", None) in FULL else BadConfig
     return kind(f"cannot write {path!r}: {getattr(error, 'strerror', None) or error}")
 
@@ -118,7 +118,7 @@ def _count(number: int, what: str) -> str:
 
 @contextmanager
 def open_input(path: str) -> Iterator[tuple[IO[bytes], str]]:
-    """Yield a file, or standard input for ``-``, and its name. Raise `BadConfig` if it cannot be read."""
+    """Yield a binary file, or standard input for ``-``, and its name. Raise `BadConfig` if it cannot be read."""
     if path == "-":
         if sys.stdin is None:
             raise BadConfig("cannot read standard input: it is closed")
@@ -134,7 +134,7 @@ def open_input(path: str) -> Iterator[tuple[IO[bytes], str]]:
 
 
 def _require_icalendar(what: str) -> None:
-    """Raise `RedbikeError` if the package is not installed that reads calendars."""
+    """Raise `RedbikeError` if the package that reads calendars is not installed. `what` needs it."""
     try:
         import redbike.importers.calendar  # noqa: F401
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Draw the agenda on a terminal: a bar for each quarter of an hour, and the minutes in which most is due."""
+"""Draw the agenda on a terminal: a bar for each quarter of an hour, and the minutes with the most runs."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -89,7 +89,7 @@ def _draw_quarter(time: str, own: Sequence[Quarter], most: int, width: int, colo
     runs = sum(each.runs for each in own)
     busy = None if any(each.busy is None for each in own) else sum(each.busy or 0.0 for each in own)
     line = Text(f"{time} {runs:>10,} {'' if busy is None else f'{busy:.2f}' if busy < 10 else f'{busy:,.0f}':>6}  ")
-    # By the sum so far, so that the parts of a bar are as long as all of it.
+    # Round the running sum and not each part, so that the parts add up to the length of the bar.
     reached, drawn = 0, 0
     length = max(1, round(width * runs / most))
     ranks = {queue: rank for rank, queue in enumerate(colours)}

@@ -1,4 +1,4 @@
-"""Run the command check: is all as it should be, from the config to every stored job?"""
+"""Run the command check, which looks for problems in the config, the worker class, the server and all stored jobs."""
 
 import os
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ from redbike.worker.loader import load_worker
 
 
 class _Check:
-    """Checks one thing after the other, and remembers what was looked at."""
+    """Checks one thing after the other, and remembers in `looked_at` what it has checked."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._path = arguments["--config"]
@@ -40,9 +40,9 @@ class _Check:
         self.looked_at = ["the config"]
 
     def run(self, report: Report | None) -> Iterator[Finding]:
-        """Yield what was found."""
+        """Yield each problem and each remark. `report` is called with the progress of the check of jobs."""
         yield from check_settings(self._examined, self._path)
-        jobs: dict[str, Any] = {}  # what the check of jobs is to know of the worker class
+        jobs: dict[str, Any] = {}  # what the check of jobs needs to know about the worker class
         worker: Any = NoWorker()
         settings = self._config.settings
         if settings.worker is not None:
@@ -59,14 +59,14 @@ class _Check:
         try:
             yield from self._check_server(worker, jobs, report)
         except RedbikeError as error:
-            # Each names what it is about.
+            # The message of each error names its subject.
             yield Finding(str(error))
 
     def _check_server(self, worker: Any, given: dict[str, Any], report: Report | None) -> Iterator[Finding]:
         if "prefix" in self._examined.bad:
-            return  # it was said, and another prefix has other jobs
+            return  # the bad prefix was reported, and the default one has other jobs
         if isinstance(self._config.redis, dict) and list_bad_arguments(self._config.redis):
-            return  # it was said
+            return  # they were reported
         settings = self._config.settings
         if server := find_stopped_server(self._config):
             yield note(f"no server runs in {str(server.folder)!r}, so check skipped the jobs; redbike up starts one")
@@ -95,7 +95,7 @@ class _Check:
 
 
 def check_all(arguments: Arguments, _: Config) -> int:
-    """Print a line for each problem and each remark; fail if there is a problem."""
+    """Print a line for each problem and each remark. Return the exit status: 1 if there is a problem, else 0."""
     check, problems = _Check(arguments), 0
     with open_progress() as report:
         for finding in check.run(report):

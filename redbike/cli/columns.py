@@ -1,4 +1,4 @@
-"""Make tables for a terminal: a table fits into its width, and nothing in it controls the terminal."""
+"""Make tables that fit into the width of the terminal. No text in a table can control the terminal."""
 
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -15,25 +15,25 @@ GOOD, BUSY, ODD, WRONG, DIM = "green", "cyan", "yellow", "red", "dim"
 
 
 class Width(Enum):
-    """What becomes of a column where the terminal is narrow."""
+    """How a column adapts to a narrow terminal. The value is its least width, in columns of the terminal."""
 
     WHOLE = 0  # it keeps its width
-    FOLDED = 12  # it goes on in the next line, from this width on
-    CUT = 10  # it is cut, down to this width
+    FOLDED = 12  # its texts are wrapped
+    CUT = 10  # its texts are cut
 
 
 class Column(NamedTuple):
-    """A column of a table: its title, and what it shows of a row."""
+    """A column of a table: its title, and a function that returns its text for a row."""
 
     title: str
     show: Callable[[Any], Text | str]
     width: Width = Width.WHOLE
     is_number: bool = False
-    is_extra: bool = False  # it is left out where there is no room for it
+    is_extra: bool = False  # it is left out if there is no room for it
 
 
 def make_text(text: str, style: str = "") -> Text:
-    """Return a text without anything that could control the terminal."""
+    """Return `text` with characters escaped that could control the terminal."""
     return Text(escape(text.encode(errors="surrogateescape")).replace("\t", " "), style)
 
 
@@ -61,9 +61,9 @@ def make_table(columns: Sequence[Column], rows: Sequence[Any], room: int) -> Tab
 
 
 def _fit(columns: Sequence[Column], natural: Sequence[int], room: int) -> dict[int, int]:
-    """Return the numbers of the columns for which there is room, and their widths; `natural` are those of the texts.
+    """Return the widths of the columns for which there is room, by column number. `natural` are the full widths.
 
-    What may be cut is cut first, then extra columns are left out, and only then what may go on in the next line does.
+    First, columns that may be cut get narrower. Then extra columns are left out. Last, texts that may be wrapped are.
     """
     chosen = dict(enumerate(natural))
     extras = [number for number, column in enumerate(columns) if column.is_extra]
@@ -75,7 +75,7 @@ def _fit(columns: Sequence[Column], natural: Sequence[int], room: int) -> dict[i
 
 
 def _shrink(columns: Sequence[Column], chosen: dict[int, int], room: int, width: Width) -> int:
-    """Make columns of this kind narrower, as far as they may be; return by how much the table is still too wide."""
+    """Make columns of this kind narrower, as far as allowed. Return by how much the table is still too wide."""
     excess = sum(chosen.values()) + GAP * (len(chosen) - 1) - room
     while excess > 0:
         # The widest one first, so that short texts stay whole.

@@ -1,7 +1,7 @@
-"""Complete command lines: a short script for each shell asks here what may follow, and the usage text answers.
+"""Complete command lines. A short script for each shell calls this module, which finds in the usage what may follow.
 
-So there is one answer for all shells, and it is that of the version that is installed. Ids of jobs and names of queues
-come from the server, if it answers in time. They may hold anything: the scripts quote them, and evaluate nothing.
+So all shells get the same answer, and it matches the installed version. Job ids and names of queues come from the
+server, if it answers in time. They may contain any characters: the scripts quote them, and evaluate nothing.
 """
 
 import os
@@ -22,17 +22,17 @@ from redbike.config.file import load
 from redbike.errors import RedbikeError
 from redbike.store.enums import Event
 
-ANSWER_TIMEOUT = 1.0  # seconds for all that is asked of a server
+ANSWER_TIMEOUT = 1.0  # seconds for all requests to a server
 MOST = 200  # ids or names that are offered
-CURRENT = "\0"  # stands for the word that is to be completed; no argument can have it
+CURRENT = "\0"  # stands for the word to complete; no argument can contain it
 FILES, WORDS = "files", "words"  # the first line of an answer
-FILE_NAMES = ("ARG", "CONF", "CSV", "FILE", "ICS", "PATH", "PROGRAM")  # what stands for one in the usage
+FILE_NAMES = ("ARG", "CONF", "CSV", "FILE", "ICS", "PATH", "PROGRAM")  # words of the usage that stand for a file
 JOBS = ("JOBID", "PATTERN")
 KINDS = {"CODE": tuple(Event), "FORMAT": FORMATS, "SIGNAL": ("HALT",)}  # the words for which each may stand
 
 
 def print_completion(usage: Usage, arguments: Arguments) -> int:
-    """Print the script for a shell, or for "words" how the last word may go on, a line each."""
+    """Print the script for a shell; or for "words", print each possible completion of the last word on a line."""
     for shell in SCRIPTS:
         if arguments[shell]:
             print(SCRIPTS[shell].strip())
@@ -46,12 +46,12 @@ def print_completion(usage: Usage, arguments: Arguments) -> int:
 
 
 def complete(usage: Usage, before: Sequence[str], current: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return `FILES`, or `WORDS` and each word that `current` may become, with what it means."""
+    """Return (`FILES`, []), or `WORDS` and each completion of `current`, with its meaning."""
     try:
         line = usage.read([*before, CURRENT])
     except UsageError:
         return WORDS, []
-    pending = "" if line.words[-1:] == [CURRENT] else line.options[-1][0]  # the option whose value it is
+    pending = "" if line.words[-1:] == [CURRENT] else line.options[-1][0]  # the option whose value is completed
     if not pending:
         line.words.pop()
     attached = None if pending or line.is_literal else re.match(r"--[\w-]+=", current)
@@ -73,7 +73,7 @@ def complete(usage: Usage, before: Sequence[str], current: str) -> tuple[str, li
 
 
 def _shorten(text: str) -> str:
-    """Return the first sentence of a text, or the beginning of that."""
+    """Return the first sentence of a text, cut if it is long."""
     return shorten(text.partition(". ")[0].rstrip("."), 70, placeholder=" …")
 
 
@@ -100,7 +100,7 @@ def _find_kind(usage: Usage, words: Sequence[str]) -> str:
 
 
 def _list_kind(usage: Usage, kind: str, current: str, line: Line) -> Iterator[tuple[str, str]]:
-    """Yield what may stand for a word of the usage."""
+    """Yield the possible values of `kind`, a word of the usage, each with its meaning or ""."""
     if kind == "COMMAND":
         yield from usage.summaries.items()
     elif kind in KINDS or OR in kind:
@@ -115,21 +115,21 @@ def _list_kind(usage: Usage, kind: str, current: str, line: Line) -> Iterator[tu
 
 
 def _ask(kind: str, current: str, line: Line) -> list[str]:
-    """Return the ids of jobs, or the names of queues, that begin with `current`; those that are known in time."""
-    # Imported here, as this loads redis-py, which takes longer than all else.
+    """Return the ids of jobs that begin with `current`, or the names of queues, as far as they arrive in time."""
+    # Imported here, because this loads redis-py, which takes longer than all the rest.
     from redbike.cli.bike import list_names
 
     found: list[str] = []
     given = dict(line.options)
 
     def ask() -> None:
-        # Whoever types a line wants no complaint in it.
+        # An error message would end up in the command line that a user types.
         with suppress(RedbikeError, OSError):
             config = load(given.get("--config"), os.environ, url=given.get("--url"))
             for name in islice(list_names(config, kind in JOBS, current), MOST):
                 found.append(name)
 
-    # A server that hangs, and the name of a host that is not found, would hold it up for longer.
+    # In a thread, because a hanging server, or a slow lookup of a host, could take longer than the timeout.
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     asking.join(ANSWER_TIMEOUT)

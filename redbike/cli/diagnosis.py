@@ -17,7 +17,7 @@ ELSEWHERE = {"alert": "; redbike health says what is wrong now, and redbike fail
 
 
 def explain_mistake(usage: Usage, arguments: Sequence[str]) -> int:
-    """Print why `arguments` do not match the usage, and the usage of what was meant. Return the exit status."""
+    """Print why `arguments` do not match the usage, and the usage of the likely command. Return the exit status."""
     message, commands = diagnose(usage, arguments)
     complain(message)
     if len(commands) == len(usage.lines):
@@ -33,7 +33,7 @@ def diagnose(usage: Usage, arguments: Sequence[str]) -> tuple[str, list[str]]:
     """Return in one line why `arguments` do not match the usage, and the commands whose usage helps."""
     if not arguments:
         return "a command is needed", [*usage.lines]
-    # Where the options cannot be told from their values, the first word that is a command is taken for it.
+    # If `split` fails, options and their values are not known. Then the first word that is a command counts.
     command = next((word for word in arguments if word in usage.lines), "")
     try:
         words, options = usage.split(arguments)
@@ -60,7 +60,7 @@ def quote(word: str) -> str:
 
 
 def _suggest(error: UsageError, first: Sequence[str]) -> str:
-    """Return the known name that is most similar to the wrong word; "" if none is. Those in `first` are preferred."""
+    """Return the known name that is most similar to the wrong word, if possible one in `first`; "" for none."""
     wanted = RENAMED.get(error.word, error.word.lstrip("-").lower())
     for names in (first, error.known):
         similar = get_close_matches(wanted, [name.lstrip("-") for name in names if name in error.known], 1)
@@ -70,7 +70,7 @@ def _suggest(error: UsageError, first: Sequence[str]) -> str:
 
 
 def _check_options(usage: Usage, command: str, options: Sequence[str]) -> None:
-    """Raise `UsageError` for an option that `command` does not take, or that is given more than once."""
+    """Raise `UsageError` for an option that `command` does not take, or that is repeated and must not be."""
     for name in options:
         if name not in usage.get_options(command):
             raise UsageError(f"{command} takes no {name}")
@@ -80,7 +80,7 @@ def _check_options(usage: Usage, command: str, options: Sequence[str]) -> None:
 
 
 def _check_words(command: str, line: str, given: Sequence[str]) -> None:
-    """Raise `UsageError` if the words after `command` do not match its `line`: a choice, then single words."""
+    """Raise `UsageError` if the words after `command` do not match its `line`: a choice of words, then other words."""
     names = list_words(line)
     if names and OR in names[0]:
         allowed = names.pop(0).split(OR)
@@ -88,7 +88,7 @@ def _check_words(command: str, line: str, given: Sequence[str]) -> None:
             raise UsageError(f"{command} needs {_join(allowed, 'or')}")
         if given[0] not in allowed:
             raise UsageError(f"{command}: unexpected {{}}", given[0], allowed)
-        # Each of them may have a form of its own.
+        # Each choice may have its own form in the usage.
         own = [form for form in split_forms(line) if re.match(rf"redbike \[options\] {command} {given[0]}\b", form)]
         names = list_words(own[0])[1:] if len(own) == 1 and len(split_forms(line)) > 1 else names
         given = given[1:]
@@ -101,7 +101,7 @@ def _check_words(command: str, line: str, given: Sequence[str]) -> None:
 
 
 def _check_alternatives(command: str, line: str, given: Sequence[str], options: Sequence[str]) -> None:
-    """Raise `UsageError` if not exactly one is given of what stands in parentheses: ids, or one of some options."""
+    """Raise `UsageError` unless exactly one alternative in the parentheses is given: ids, or one of some options."""
     group = re.search(r"\((<[^()]*--[^()]*)\)", line)
     if group is None:
         return
@@ -116,7 +116,7 @@ def _check_alternatives(command: str, line: str, given: Sequence[str], options: 
 
 
 def _check_needed(command: str, line: str, given: Sequence[str], options: Sequence[str]) -> None:
-    """Raise `UsageError` if an option is missing that this form of `command` needs."""
+    """Raise `UsageError` if this form of `command` needs an option that is missing."""
     for form in split_forms(line):
         verb = re.match(rf"redbike \[options\] {command} (\w+)", form)
         bare = re.sub(r"\[[^]]*\]|\([^)]*\)", "", form)

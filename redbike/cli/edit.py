@@ -1,4 +1,4 @@
-"""Run the command edit: the rows of jobs in an editor, as crontab -e has the lines of a crontab."""
+"""Run the command edit: edit the rows of jobs in an editor, as crontab -e does with the lines of a crontab."""
 
 import csv
 import os
@@ -33,16 +33,16 @@ from redbike.process.leaving import name_signal
 from redbike.store.enums import Difference
 from redbike.store.patterns import expand
 
-MOST = 10_000  # jobs in one file: it is for a person to read
-MOST_NAMED = 20  # jobs that are named of those that are rows of a file
+MOST = 10_000  # jobs in one file, which a person has to read
+MOST_NAMED = 20  # jobs of other files that messages name
 EDITORS = ("sensible-editor", "vi")  # without VISUAL and EDITOR, the first one that is installed
-QUIET = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)  # of the terminal: they are for the editor
-_FOR_SHELL = re.compile(r"[^\w./+-]")  # has arguments, or what only a shell understands
+QUIET = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)  # signals of the terminal, which the editor handles
+_FOR_SHELL = re.compile(r"[^\w./+-]")  # matches a command with arguments or shell syntax
 UNCHANGED = "nothing was changed"
 
 
 def edit_jobs(arguments: Arguments, config: Config) -> int:
-    """Let a person edit the rows of jobs, show what that would change, ask, and change it."""
+    """Let a person edit the rows of jobs, show the changes, ask, and apply them. Return the exit status."""
     if not arguments["--yes"] and not (sys.stdin and sys.stdin.isatty()):
         raise BadConfig("edit asks before a change, but standard input is no terminal: --yes changes without asking")
     editor, bike = _find_editor(os.environ), open_bike(config, needs_queues=True)
@@ -62,7 +62,7 @@ def edit_jobs(arguments: Arguments, config: Config) -> int:
 
 
 def _export(bike: Redbike, arguments: Arguments) -> dict[str, Cells]:
-    """Return the rows of the jobs that are named, by id. Raise `NoSuchJob`, or `BadConfig` for very many."""
+    """Return the rows of the named jobs, by id. Raise `NoSuchJob`, or `BadConfig` for more than `MOST` jobs."""
     patterns, tags = arguments["<PATTERN>"], read_filter(arguments["--tag"])
     jobids = expand(bike.store.catalog, patterns, tags=tags) if patterns or tags else None
     rows = sorted(islice(bike.store.rows.list_all(jobids), MOST + 1))
@@ -72,7 +72,7 @@ def _export(bike: Redbike, arguments: Arguments) -> dict[str, Cells]:
 
 
 class _Session:
-    """A file that a person edits, until it is applied or given up."""
+    """A file that a person edits, until the changes are applied or discarded."""
 
     def __init__(self, bike: Redbike, exported: Mapping[str, Cells], path: Path, editor: str, is_sure: bool) -> None:
         self.path, self.is_kept = path, False
@@ -81,7 +81,7 @@ class _Session:
         self._editing = Editing(bike.store.noted_as(name_operator()), bike.settings, exported)
 
     def run(self) -> int:
-        """Edit until it is right, and change what is wanted; return the exit status."""
+        """Run the editor until the file is valid or discarded, and apply the changes. Return the exit status."""
         self._write()
         self._written = self.path.read_bytes()
         while True:
@@ -95,7 +95,7 @@ class _Session:
 
     @property
     def is_edited(self) -> bool:
-        """Whether the file has anything that it did not have at first."""
+        """Whether the file was changed, and is not empty."""
         return self._written is not None and self._read() != self._written and bool(self._read().strip())
 
     def _read(self) -> bytes:
@@ -108,7 +108,7 @@ class _Session:
             rows.writerows(self._exported.values())
 
     def _try_to_apply(self) -> int | None:
-        """Show what would change, and change it if that is wanted; return the exit status, None to edit again."""
+        """Show the changes, ask, and apply them. Return the exit status, or None to edit again."""
         try:
             edited = read_edited(self.path, self._exported)
             conflicts = self._editing.find_conflicts(edited)
@@ -133,7 +133,7 @@ class _Session:
         return self._apply(edited, bool(conflicts))
 
     def _refuse(self, problems: Sequence[str]) -> int | None:
-        """Say what is wrong, and ask whether it is to be edited again."""
+        """Print the problems, and ask whether to edit the file again. Return the exit status, or None to edit again."""
         for problem in problems:
             complain(problem)
         if not self._is_sure and _ask("Edit it again? [y]es, [n]o: ", "yn") == "y":
@@ -143,7 +143,7 @@ class _Session:
         return BAD
 
     def _apply(self, edited: Edited, has_conflicts: bool) -> int:
-        # It may have been some time ago that a person was asked.
+        # Check again for conflicts: the person may have answered after a long time.
         late = self._editing.find_conflicts(edited)
         self._name_conflicts(late)
         edited = edited.leave_out(late)
@@ -168,16 +168,16 @@ def _describe_bad(change: Change) -> str:
 
 
 def _show(changes: Sequence[Change]) -> None:
-    """Print what would become of jobs: as a table on a terminal, otherwise as ``load`` does."""
+    """Print the changes: as a table on a terminal, otherwise as ``load`` does."""
     first, number = choose_first(changes)
     print_rows({"--format": None}, changes, FIELDS, lambda _: show_with("show_changes", number)(first), False)
     sys.stdout.flush()
 
 
 def _ask(question: str, answers: str) -> str:
-    """Return the one of `answers`, by its first letter, that a person gives; without any, ``n``."""
+    """Return the letter of `answers` that a person types; ``n`` at the end of the input."""
     with suppress(termios.error):
-        # What was typed while the editor ran is no answer.
+        # Discard what was typed while the editor ran.
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
     while True:
         print(question, end="", file=sys.stderr, flush=True)
@@ -203,7 +203,7 @@ def _run_editor(editor: str, path: Path) -> None:
     before = {number: signal.signal(number, lambda *_: None) for number in QUIET}
     try:
         argv = ["sh", "-c", f'{editor} "$1"', "sh"] if _FOR_SHELL.search(editor) else [editor]
-        # A handler of this process is none of the editor; what Python ignores, it would ignore as well.
+        # The editor does not inherit a handler, but it would also ignore the signals that Python ignores.
         ignored = [signal.SIGPIPE, signal.SIGXFSZ]
         status = _wait(os.posix_spawnp(argv[0], [*argv, str(path)], os.environ, setsigdef=ignored))
     except OSError as error:
@@ -217,7 +217,7 @@ def _run_editor(editor: str, path: Path) -> None:
 
 
 def _wait(pid: int) -> int:
-    """Return the status of a child that has ended. When it is stopped, stop too, so that the shell goes on."""
+    """Wait until a child ends, and return its status. If the child is stopped, stop too, so that the shell resumes."""
     while True:
         _, status = os.waitpid(pid, os.WUNTRACED)
         if not os.WIFSTOPPED(status):

@@ -1,4 +1,4 @@
-"""Run the command line: find the command that is meant, and run its function of this folder."""
+"""Run the command line: find the command, and call its function in this folder."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ from redbike.text import __version__
 if TYPE_CHECKING:
     from redbike.cli.arguments import Arguments
 
-# For each command, the module, which it may share with others of its family, and the function.
+# The module and the function of each command. Related commands share a module.
 COMMANDS = {
     "set": "set.set_job",
     "unset": "set.unset_job",
@@ -70,8 +70,8 @@ COMMANDS = {
     "control": "keep.send_signal",
     "server": "keep.control_server",
 }
-WORDS = ("<JOBID>", "<PATTERN>", "--tag", "--reason")  # what is checked before a server is looked for, or started
-# They read the config themselves, as they have to do something else if it is bad.
+WORDS = ("<JOBID>", "<PATTERN>", "--tag", "--reason")  # arguments that are checked before a server is found or started
+# These commands read the config themselves, because they handle a bad config differently.
 READ_THE_CONFIG = ("check",)
 
 
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         streams.replace_by_null(sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
-        # In the last flush.
+        # Ctrl-C during the last flush.
         streams.discard_output()
         return INTERRUPTED
     except (RedbikeError, OSError) as error:
@@ -137,16 +137,16 @@ def _run(argv: list[str]) -> int:
     if arguments.get("--format") is not None:
         from redbike.cli.rows import find_format
 
-        find_format(arguments)  # before a server is looked for, or started
+        find_format(arguments)  # checked before a server is found or started
     return import_command(command)(arguments, config) or DONE
 
 
 def import_command(name: str) -> "Callable[[Arguments, Config], int | None]":
-    """Return the function that runs a command. It returns the exit status, or None for 0.
+    """Return the function that runs a command. The function returns the exit status, or None for 0.
 
-    Only its module is imported: most load redis-py, which ``--help`` and ``next`` do not need. A module imports all
-    that it needs at once: after it has loaded a worker class, an import searches the current folder before the
-    installed packages.
+    Only the module of this command is imported. Most modules load redis-py, which ``--help`` and ``next`` do not need.
+    A module should import what it needs before it loads a worker class: after that, an import searches the current
+    folder before the installed packages.
     """
     module, _, function = COMMANDS[name].partition(".")
     return cast("Callable[[Arguments, Config], int | None]", getattr(import_module(f"redbike.cli.{module}"), function))

@@ -1,4 +1,4 @@
-"""Explain Redbike on one screen, and each command: what it does, its usage, its options, and examples."""
+"""Explain Redbike on one screen, or one command: what it does, its usage, its options, and examples."""
 
 import re
 import shutil
@@ -147,7 +147,7 @@ redbike help --all  All commands and options.
 
 
 def print_help(usage: Usage, words: Sequence[str], is_whole: bool) -> int:
-    """Explain the command that `words` name, or the most important ones, or all. Raise `UsageError` for no command."""
+    """Explain the command in `words`; without one, the most important, or all if `is_whole`. Raise `UsageError`."""
     print(explain(usage, usage.find_command(words)) if words else (usage.text if is_whole else OVERVIEW).strip())
     return DONE
 
@@ -186,13 +186,13 @@ def show_usage(usage: Usage, commands: list[str], stream: TextIO) -> list[str]:
 
 
 def _measure(stream: TextIO) -> int:
-    """Return how many columns a text may have: those of the terminal, but no more than are easy to read."""
+    """Return the width for text, in columns: that of the terminal, but at most `WIDEST`, which is easy to read."""
     columns = shutil.get_terminal_size((WIDEST, 24)).columns if stream.isatty() else WIDEST
     return max(NARROWEST, min(WIDEST, columns))
 
 
 def _find_words(usage: Usage, text: str) -> list[str]:
-    """Return what the usage explains of the words <…> in `text`, and of those in the explanations."""
+    """Return the words <…> in `text` that the usage explains, and also such words in their explanations."""
     found: set[str] = set()
     while new := {word for word in re.findall(r"<(\w+)>", text) if word in usage.words} - found:
         found |= new
@@ -201,7 +201,7 @@ def _find_words(usage: Usage, text: str) -> list[str]:
 
 
 def list_examples(command: str) -> list[tuple[str, str]]:
-    """Return command lines, and what each does."""
+    """Return examples of `command`: command lines, and what each does."""
     rows = [line.split("  ", 1) for line in EXAMPLES.splitlines()]
     # A line may begin with another command, whose output this one reads.
     return [(line, text) for line, text in rows if re.findall(r"redbike (\w+)", line)[-1] == command]

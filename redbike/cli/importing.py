@@ -1,4 +1,4 @@
-"""Run the command import: of a crontab, read it, and write the files that run it, all of them or none."""
+"""Run the command import. For a crontab, write all files that run it, or none of them."""
 
 import os
 import pwd
@@ -21,27 +21,27 @@ from redbike.importers.crontab_system import find_local_time, read_variables
 from redbike.text.printable import escape, name_host
 
 MAX_SIZE = 32 << 20  # bytes
-OTHERS = re.compile(r"[^A-Za-z0-9_.-]")  # characters of a host that no queue has here
+OTHERS = re.compile(r"[^A-Za-z0-9_.-]")  # characters of a host name that are replaced in the name of its queue
 QUEUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 
 
 def import_file(arguments: Arguments, config: Config) -> int:
-    """Import a file of the format that is named."""
+    """Import a crontab or a calendar, as the command line says. Return the exit status."""
     return (import_crontab if arguments["crontab"] else import_ics)(arguments, config)
 
 
 def write_files(folder: str, files: Mapping[str, str], may_replace: bool, is_private: bool) -> None:
-    """Write the texts of `files` under their names into `folder`, which is made if needed.
+    """Write the texts of `files` under their names into `folder`, which is created if needed.
 
-    If they are private, only this user may read them. Raise `BadConfig` before anything is written if there is such a
-    file, unless `may_replace`.
+    If `is_private`, only this user may read the files. If one exists already, raise `BadConfig` before anything is
+    written, unless `may_replace`.
     """
     there = [path for name in files if os.path.lexists(path := os.path.join(folder, name))]
     if there and not may_replace:
         raise BadConfig(f"{there[0]!r} exists already: give another --out, or --force to replace it")
     try:
         os.makedirs(folder, exist_ok=True)
-        # First all of them aside: a full disk is noticed before anything is replaced.
+        # Write all files into another folder first. So a full disk is noticed before any file is replaced.
         with tempfile.TemporaryDirectory(dir=folder, prefix=".redbike-import-") as aside:
             for name, text in files.items():
                 with open(os.path.join(aside, name), "w", encoding="utf-8", newline="") as file:
@@ -55,9 +55,9 @@ def write_files(folder: str, files: Mapping[str, str], may_replace: bool, is_pri
 
 
 def import_crontab(arguments: Arguments, config: Config) -> int:
-    """Write the files for a crontab; name the lines that are not imported, and what must be decided."""
+    """Write the files for a crontab, and print refused lines and open decisions. Return the exit status."""
     queue, folder, own = arguments["--queue"], arguments["--out"], config.settings.host or name_host()
-    # A worker of another host may have none of the commands of this one.
+    # The default queue is that of this host: a worker of another host may lack its commands.
     queue = "cron-" + OTHERS.sub("_", own) if queue is None else queue
     folder = os.curdir if folder is None else folder
     if not folder:
@@ -65,7 +65,7 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
     if not QUEUE.fullmatch(queue):
         raise BadConfig(f"bad --queue {queue!r}: letters, digits, '_', '-' and '.' are allowed")
     name, text = _read(arguments["<FILE>"], arguments["--system"])
-    # A queue that is given may be that of a pool of hosts.
+    # A queue from the command line may belong to a pool of hosts.
     name_of_host = own if arguments["--queue"] is None else ""
     program = shutil.which(os.path.abspath(sys.argv[0])) or shutil.which("redbike") or "redbike"
     host = Host(find_local_time(), read_variables(), os.path.abspath(folder), program, name_of_host)
@@ -73,7 +73,7 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
         _check_unit(host)
     imported = convert(text, host, queue, arguments["--system"])
     _refuse_other_kind(name, imported, arguments["--system"])
-    # Only its user can read a crontab: there may be passwords in it. All can read those of the system.
+    # A crontab may contain passwords, and only its user can read it. Everybody can read those of the system.
     write_files(folder, imported.files, arguments["--force"], is_private=not arguments["--system"])
     if not arguments["--system"] and _looks_like_system([job.entry for job in imported.jobs]):
         complain(f"{name}: its commands begin with names of users: for a crontab of the system, use --system")
@@ -81,7 +81,7 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
 
 
 def _refuse_other_kind(name: str, imported: Imported, has_users: bool) -> None:
-    """Raise `BadConfig` for a file that has no line to import, or one of the other kind: with users or without."""
+    """Raise `BadConfig` for a file without a line to import, or of the other kind: with or without users."""
     wrong, entries = [line for line in imported.refused if line.is_wrong], [job.entry for job in imported.jobs]
     nobody = [line for line in wrong if not line.names_user]
     if nobody and not any(map(_is_user, imported.users)):
@@ -97,7 +97,7 @@ def _refuse_other_kind(name: str, imported: Imported, has_users: bool) -> None:
 
 
 def _runs_user(entry: Entry) -> bool:
-    """Tell whether a command begins with a user and goes on with a program. Some users have the name of a program."""
+    """Tell whether a command seems to begin with a user and a program. A user with the name of a program is none."""
     path = f"{entry.variables.get('PATH', PATH)}:{os.environ.get('PATH', '')}"
     first, second, *_ = [*entry.command.split(), ""]
     if first == "root":
@@ -114,7 +114,7 @@ def _is_user(name: str) -> bool:
 
 
 def _looks_like_system(entries: Sequence[Entry]) -> bool:
-    """Tell whether most commands begin with the name of a user of this system, and go on with a program."""
+    """Tell whether most commands begin with the name of a user of this system, followed by a program."""
     names = {user.pw_name for user in pwd.getpwall()}
     pairs = [words for entry in entries if len(words := entry.command.split()) > 1]
     # Some users have the name of a program, such as "backup".
@@ -123,7 +123,7 @@ def _looks_like_system(entries: Sequence[Entry]) -> bool:
 
 
 def _read(filename: str | None, has_users: bool) -> tuple[str, str]:
-    """Return what the crontab is called, and its text. Raise `BadConfig` or `RedbikeError`."""
+    """Return the name of the crontab for messages, and its text. Raise `BadConfig` or `RedbikeError`."""
     if filename is None:
         if has_users:
             raise BadConfig("--system needs a FILE, such as /etc/crontab")
@@ -156,7 +156,7 @@ def _list_crontab() -> bytes:
 
 
 def _check_unit(host: Host) -> None:
-    """Raise `BadConfig` for a path that no unit can have: a setting is one line, and some characters are special."""
+    """Raise `BadConfig` for a path that a systemd unit cannot contain, such as one with a line end or a quote."""
     if not host.folder.isprintable() or host.folder.endswith(("\\", " ")):
         raise BadConfig(f"bad --out: a systemd unit cannot run in the folder {host.folder!r}: give another one")
     if not host.program.isprintable() or set(host.program) & set("\"'\\"):

@@ -1,4 +1,4 @@
-"""Run the commands that check and control: fsck, acknowledge, control, server, alert."""
+"""Run the commands that maintain Redbike: fsck, acknowledge, control, server, alert."""
 
 import json
 import time
@@ -18,7 +18,7 @@ from redbike.text.printable import name_host
 
 @names_missing
 def check_jobs(arguments: Arguments, config: Config) -> int:
-    """Print what is wrong with the jobs, or with ``--repair`` what was repaired; fail if any problem is left."""
+    """Print what is wrong with the jobs; with ``--repair``, repair it. Return 1 if any problem is left, else 0."""
     if not arguments["--repair"]:
         check_embedded_server(config)
     try:
@@ -33,11 +33,11 @@ def check_jobs(arguments: Arguments, config: Config) -> int:
 
 
 def _end_move(division: Division, repairs: bool, config: Config) -> int:
-    """Print that a move to another number of shards was interrupted; with `repairs`, end it."""
+    """Print that a move to another number of shards was interrupted; if `repairs`, complete the move."""
     print(f"the jobs are {division.describe()}")
     if not repairs or division.to is None:
         return FAILED
-    # Imported here, as few need it.
+    # Imported here, because it is rarely needed.
     from redbike.cli.shards import move_shards
 
     print(move_shards(config, division.to).describe())
@@ -45,7 +45,7 @@ def _end_move(division: Division, repairs: bool, config: Config) -> int:
 
 
 def acknowledge(arguments: Arguments, config: Config) -> None:
-    """Print each time that the server went back, and do not report it any more."""
+    """Print each time that the server went back, which is a loss of writes. Then Redbike no longer reports it."""
     check_embedded_server(config)
     found = open_bike(config).acknowledge()
     for line in found:
@@ -57,12 +57,12 @@ def acknowledge(arguments: Arguments, config: Config) -> None:
 def send_signal(arguments: Arguments, config: Config) -> None:
     """Send a signal to every dispatcher and worker."""
     signal = check_signal(arguments["<SIGNAL>"])
-    check_embedded_server(config)  # nobody would hear it
+    check_embedded_server(config)  # without a server, no process could receive the signal
     open_bike(config).control(signal)
 
 
 def control_server(arguments: Arguments, config: Config) -> int:
-    """Start or stop the embedded server, or print its status, which fails if the server does not run."""
+    """Start or stop the embedded server, or print its status. Return 1 for the status of a stopped server, else 0."""
     server = find_embedded_server(config)
     if server is None:
         raise BadConfig(
@@ -81,7 +81,7 @@ def control_server(arguments: Arguments, config: Config) -> int:
 
 
 def try_alert(arguments: Arguments, config: Config) -> int:
-    """Send a test, and print what has become of it; fail if it was not sent."""
+    """Send a test alert, and print the result. Return 1 if it could not be sent, else 0."""
     alert, prefix = config.settings.alert, config.settings.prefix
     if alert is None:
         raise BadConfig("no alert is set: put a command or a URL into the config file, as 'alert: …'")

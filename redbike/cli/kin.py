@@ -1,4 +1,4 @@
-"""What is shown on a terminal of who follows whom."""
+"""Describe on a terminal which jobs a job follows, and which jobs follow it."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -25,9 +25,9 @@ MOST = 5  # jobs in a line
 def list_parent_times(
     store: Store, after: After, jobid: str, zone: str, start: float, count: int, remark: Callable[[float], str]
 ) -> tuple[str, str, list[str]]:
-    """Return for what a follower waits, why it has no due times, and else those of its parents.
+    """Return for what a follower waits, why it has no due times ("" if it has), and lines with those of its parents.
 
-    `jobid` is "" for a follower that is not set. `remark` is what stands behind a due time.
+    `jobid` is "" for a follower that is not set. `remark` returns a text to print after a due time (epoch seconds).
     """
     family, clock = Family(store, presumes_success=False), Clock(store.timeline.read_clock(), zone)
     family.read_parents([jobid] if jobid else after.parents)
@@ -47,13 +47,13 @@ def list_parent_times(
 def _list_lines(
     schedule: Schedule, state: JobState | None, clock: Clock, start: float, count: int, remark: Callable[[float], str]
 ) -> Iterator[str]:
-    """Yield up to `count` due times of parents after `start`, and what is due already if that is now, as lines."""
+    """Yield up to `count` due times of parents after `start`, as lines. If that is now, include those due already."""
     start, shown = start - JUST_BEFORE if start <= clock.now else start, partial(find_due, state)
     return list_runs(schedule, start, clock.now, count, clock.zone, None, lambda due: _show(remark(due)), shown)
 
 
 def _explain_lack(family: Family, schedule: Schedule, clock: Clock) -> str:
-    """Return why there are no due times to be listed, as a sentence; "" if there are, or none at all."""
+    """Return a sentence that says why the due times of the parents are unknown; "" if they are known."""
     if schedule.allows_pause:
         return "What it follows runs all the time, so it is due again as soon as that has ended."
     if family.is_cut and schedule.next(clock.now - JUST_BEFORE) is None:
@@ -75,7 +75,7 @@ class Kin:
         self._state = state
 
     def list_times(self, count: int, remark: Callable[[float], str]) -> Iterable[str]:
-        """Return the due times of its parents as lines, or one that says why they cannot be listed."""
+        """Return up to `count` due times of its parents as lines, or one line that says why they are unknown."""
         assert self._state
         schedule = list_due_times(self._family, self._state)
         if lack := _explain_lack(self._family, schedule, self._clock):
@@ -84,14 +84,14 @@ class Kin:
         return _list_lines(schedule, self._state, self._clock, self._clock.now, count, remark_all)
 
     def explain(self, place: str) -> str:
-        """Return for what it waits, or its `place` if it does not wait for its parents."""
+        """Return for which parents the job waits; `place` if it waits for none."""
         state = self._state
         waits = state is not None and state.timeline is not None and state.due is None and not state.pause
         said = explain_follower(self._family, state, self._clock) if waits and state else ""
         return _show(said) if said else place
 
     def list_facts(self) -> Iterator[tuple[str, str]]:
-        """Yield what it is after, and what follows it, as names and values."""
+        """Yield the parents and the followers of the job, as names and values."""
         if self.after and is_group(self.after.parents[0]):
             yield "waits for", _show(describe_group(self._family, self.after.parents[0]))
         elif self.after:
@@ -105,7 +105,7 @@ class Kin:
         return describe_place(self._family, parent, ending, self._clock).removeprefix("is ")
 
     def list_tree(self) -> Iterator[str]:
-        """Yield the lines of a tree of who follows whom."""
+        """Yield the lines of a tree of the jobs around this one: parents above their followers."""
         yield from map(_show, self._around.list_lines() if self._around else ())
 
 

@@ -1,4 +1,4 @@
-"""Run the commands that list what is there, for people and for programs: jobs, runs, queues, workers, agenda, log."""
+"""Run the commands that print lists, for people and programs: jobs, runs, failures, queues, workers, agenda, log."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -20,14 +20,14 @@ from redbike.store.job import read_event
 from redbike.store.namespace import PAGE, split
 from redbike.store.processes import CommandLines
 
-HOURS = 24  # of the agenda, if nothing else is asked for
-RUNS = 100  # that are printed, if nothing else is asked for
-MOST = 1_000_000  # rows that may be asked for
+HOURS = 24  # the default length of the agenda
+RUNS = 100  # the default number of runs
+MOST = 1_000_000  # the highest --limit
 
 
 @names_missing
 def print_jobs(arguments: Arguments, config: Config) -> None:
-    """Print jobs; on a terminal the first ones, by what needs a person."""
+    """Print jobs. On a terminal, print only the first ones, and those that need attention first."""
     limit = _parse_limit(arguments)
     if (status := arguments["--status"]) is not None:
         read_event(status)
@@ -37,7 +37,7 @@ def print_jobs(arguments: Arguments, config: Config) -> None:
     if choose_format(arguments):
         jobs = bike.jobs(*arguments["<PATTERN>"], **chosen)
         return _print(arguments, bike, islice(jobs, limit), JOBS)
-    # Imported here, as only a terminal needs the library for tables.
+    # Imported here, because only a terminal needs the library for tables.
     from redbike.cli.tables import choose_jobs
 
     with open_progress() as report:
@@ -59,7 +59,7 @@ def print_runs(arguments: Arguments, config: Config) -> None:
 
 @names_missing
 def print_failures(arguments: Arguments, config: Config) -> None:
-    """Print the failures that are kept: on a terminal as a table, otherwise as a JSON object a line."""
+    """Print the failures that are kept. Without ``--format``: a table on a terminal, else one JSON object a line."""
     is_plain = not find_format(arguments) and choose_format(arguments)
     bike = open_to_look(config)
     found = bike.failures(*arguments["<PATTERN>"], tag=arguments["--tag"])
@@ -71,7 +71,7 @@ def print_failures(arguments: Arguments, config: Config) -> None:
 
 
 def _list_failures(bike: Redbike, found: Iterable[dict[str, Any]]) -> Iterator[SimpleNamespace]:
-    """Yield failures as rows, with how the last run of each job has ended; what is damaged of one is None."""
+    """Yield failures as rows, with the outcome of the last run of each job. A missing field is None."""
     for page in split(found, PAGE):
         jobs = bike.store.overview.read_named([str(kept.get("jobid", "")) for kept in page])
         outcomes = {job.jobid: job.last_outcome for job in jobs}
@@ -96,7 +96,7 @@ def print_workers(arguments: Arguments, config: Config) -> None:
 
 @names_missing
 def print_agenda(arguments: Arguments, config: Config) -> None:
-    """Print what runs in each quarter of an hour, by queue; on a terminal as bars, with the densest minutes."""
+    """Print the runs in each quarter of an hour, by queue; on a terminal as bars, with the densest minutes."""
     hours = parse_count(arguments, "--hours", HOURS, most=MOST_HOURS)
     prepare_time(arguments["--after"], config)
     bike = open_to_look(config, names_queues=True)
@@ -139,7 +139,7 @@ def _print(
 ) -> None:
     """Print rows: their `fields` as data, or for people by the function of `redbike.cli.tables` with this `name`.
 
-    `show_more` is that of `print_rows`.
+    `show_more` is passed to `print_rows`, and `more` to that function.
     """
 
     def show(rows: Iterable[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Run the command that makes the stored jobs those of a file: load."""
+"""Run the command load, which makes the stored jobs match the rows of a file."""
 
 import errno
 import os
@@ -24,20 +24,20 @@ from redbike.text.printable import name_number
 from redbike.worker.functions import Jobs
 from redbike.worker.loader import quote_spec
 
-SHOWN = 50  # changes of a kind on a terminal
-NOTES = "notes"  # lines that say why no job was removed
-MOST_OWNERS = 5  # groups of which is said what was taken over, or changed
+SHOWN = 50  # changes of each kind that a terminal shows
+NOTES = "notes"  # messages that say why no job was removed
+MOST_OWNERS = 5  # other groups that messages name
 FIELDS = ("difference", "jobid", "detail")
 
 
 def load_jobs(arguments: Arguments, config: Config) -> int:
-    """Make the stored jobs those of a CSV file, and print what differed; rows that are the same are only counted."""
+    """Make the stored jobs match a CSV file, and print the differences. Count equal rows. Return the exit status."""
     tz = arguments["--tz"]
     name, source = _find_source(arguments["<CSV>"])
     prepare_time(arguments["--after"], config, tz)
     bike = open_bike(config, needs_queues=True)
     after = parse_time(arguments["--after"], config, tz, read_clock=bike.store.timeline.read_clock)
-    # A reader that goes away, such as head, must not end it half-way.
+    # A reader that ends early, such as head, must not interrupt the load.
     streams.forgive_output()
     counts: Counter[str] = Counter()
     owners: dict[str, tuple[str, int]] = {}
@@ -68,7 +68,7 @@ def load_jobs(arguments: Arguments, config: Config) -> int:
 
 
 def load_rows(bike: Redbike, csvfilename: str, after: float | None) -> int:
-    """Make the stored jobs those of a CSV file, print only what is wrong and how much, and return the exit status."""
+    """Make the stored jobs match a CSV file, print only problems and numbers, and return the exit status."""
     name, source = _find_source(csvfilename)
     counts: Counter[str] = Counter()
     with closing(bike.sync_file(source, after, mark_bad=True)) as changes:
@@ -78,9 +78,9 @@ def load_rows(bike: Redbike, csvfilename: str, after: float | None) -> int:
 
 
 def set_schedules(bike: Redbike, spec: str) -> None:
-    """Make the jobs that a worker made of functions has in its code as they are there, with no other options.
+    """Set the jobs that a `Jobs` worker defines in its code, with exactly the options that are in the code.
 
-    Print what differed. Raise `BadConfig` for one that cannot be set, once the others are.
+    Print what differed. Raise `BadConfig` for a job that cannot be set, after the others are set.
     """
     if not isinstance(bike.worker, Jobs):
         return
@@ -94,7 +94,7 @@ def set_schedules(bike: Redbike, spec: str) -> None:
 
 
 def _report_taken(name: str, taken: Mapping[str, str]) -> None:
-    """Print what was taken from each group: it may unset or change that again, and nobody would know why."""
+    """Print which jobs were taken over from each group. This explains it if the group takes them back later."""
     owners: dict[str, list[str]] = {}
     for jobid, owner in taken.items():
         owners.setdefault(owner, []).append(jobid)
@@ -107,7 +107,7 @@ def _report_taken(name: str, taken: Mapping[str, str]) -> None:
 
 
 def _find_source(csvfilename: str) -> tuple[str, str | IO[bytes]]:
-    """Return the name of a file for messages, and the file; that is standard input for ``-``. Raise `BadConfig`."""
+    """Return the name of the source for messages, and the source: a path, or standard input. Raise `BadConfig`."""
     if csvfilename != "-":
         if not os.path.exists(csvfilename):
             raise BadConfig(f"cannot read {csvfilename!r}: {os.strerror(errno.ENOENT)}")
@@ -118,7 +118,7 @@ def _find_source(csvfilename: str) -> tuple[str, str | IO[bytes]]:
 
 
 def _list_differences(changes: Iterable[Change], name: str, counts: Counter[str]) -> Iterator[Change]:
-    """Count all changes, print rows that are refused, and yield what was added, changed or removed."""
+    """Count all changes, print refused rows and notes, and yield jobs that were added, changed or removed."""
     for change in changes:
         if change.is_note:
             complain(f"{name}: {change.error}")
@@ -132,7 +132,7 @@ def _list_differences(changes: Iterable[Change], name: str, counts: Counter[str]
 
 
 def _note_owners(changes: Iterable[Change], owners: dict[str, tuple[str, int]]) -> Iterator[Change]:
-    """Yield `changes`; note of which groups the jobs are, each with its first job that is changed, and how many are."""
+    """Yield `changes`. Note in `owners` each other group with a changed job: its first such job, and their number."""
     for change in changes:
         if owner := change.row_of:
             jobid, number = owners.get(owner, (change.jobid, 0))
@@ -141,7 +141,7 @@ def _note_owners(changes: Iterable[Change], owners: dict[str, tuple[str, int]]) 
 
 
 def choose_first(changes: Iterable[Change]) -> tuple[list[Change], int]:
-    """Return the first changes of each kind, in the order of kinds, and how many there are in all."""
+    """Return the first `SHOWN` changes of each kind, in the order of kinds, and the number of all changes."""
     kinds: dict[Difference, list[Change]] = {difference: [] for difference in Difference}
     number = 0
     for change in changes:

@@ -1,4 +1,4 @@
-"""Run the commands that only read, one thing each: statuses, schedules, tell, why, incident."""
+"""Run the commands that only read, and print no tables: statuses, schedules, tell, why, incident."""
 
 from redbike.cli.arguments import Arguments, parse_time, prepare_time, tell_time
 from redbike.cli.bike import open_to_look
@@ -23,7 +23,7 @@ def print_statuses(arguments: Arguments, config: Config) -> None:
 
 
 def print_schedules(arguments: Arguments, config: Config) -> None:
-    """Print the schedule of every job, as CSV that ``load`` reads; with ``--full`` also its options, data and pause."""
+    """Print the schedules of jobs, as CSV that ``load`` reads. With ``--full``, print all columns under a header."""
     rows = make_writer()
     bike = open_to_look(config)
     if arguments["--full"]:
@@ -34,7 +34,7 @@ def print_schedules(arguments: Arguments, config: Config) -> None:
 
 
 def tell_job(arguments: Arguments, config: Config) -> int:
-    """Print everything about one job, as JSON; fail if there is no such job."""
+    """Print everything about one job, as JSON. Return 1 if there is no such job, else 0."""
     job = open_to_look(config).tell(arguments["<JOBID>"])
     print_json(job, indent=2)
     exists = job["status"] or job["schedule"] or job["working"]
@@ -42,7 +42,7 @@ def tell_job(arguments: Arguments, config: Config) -> int:
 
 
 def explain_job(arguments: Arguments, config: Config) -> None:
-    """Print why a job does not run now, or did not at an instant."""
+    """Print why a job does not run now; with ``--at``, why it did not run at that instant."""
     prepare_time(arguments["--at"], config)
     bike = open_to_look(config, names_queues=True)
     at = parse_time(arguments["--at"], config, looks_back=True, read_clock=bike.store.timeline.read_clock)
@@ -52,7 +52,7 @@ def explain_job(arguments: Arguments, config: Config) -> None:
 @names_missing
 def report_incident(arguments: Arguments, config: Config) -> None:
     """Print what is known of a span of time, and the first unusual thing in it."""
-    # Imported here, as no other command of this module is given a window, and this loads dateutil.
+    # Imported here, because this loads dateutil, and no other command of this module needs it.
     from redbike.queries.window import NOW, parse_window
 
     store, zone = open_to_look(config).store, config.settings.timezone

@@ -1,4 +1,4 @@
-"""Write to standard error: messages, the log, and how far a long command is. Define the exit statuses."""
+"""Write to standard error: messages, the log, and the progress of a long command. Define the exit statuses."""
 
 import json
 import logging
@@ -12,9 +12,9 @@ from redbike.process import command_log
 from redbike.text.printable import escape, format_traceback
 
 DONE, FAILED, BAD, INTERRUPTED = 0, 1, 2, 130
-Report = Callable[[int, int], None]  # hears how many jobs, or bytes, of how many were looked at
+Report = Callable[[int, int], None]  # is called with the jobs, or bytes, that are done, and with their total
 
-MANY = 20_000  # jobs from which on it is worth showing that
+MANY = 20_000  # the least number of jobs for which progress is shown
 MANY_BYTES = 1_000_000
 
 
@@ -26,7 +26,7 @@ def complain(message: str) -> None:
 def log_to(stream: TextIO, level: str, style: str = "text", process: str = "") -> None:
     """Write log records of `level` or higher to `stream`, and nowhere else.
 
-    `style` is ``text`` or ``json``. `process` is the name that a supervisor has given to this process, or "".
+    `style` is ``text`` or ``json``. `process` is the name of this process at its supervisor, or "".
     """
     formatter: logging.Formatter = _JsonFormatter(process)
     if style == "text":
@@ -38,7 +38,7 @@ def log_to(stream: TextIO, level: str, style: str = "text", process: str = "") -
 
 
 class _JsonFormatter(logging.Formatter):
-    """Formats each message as one line with a JSON object: time in epoch seconds, level, message, and what applies."""
+    """Formats each message as a JSON object on one line: time in epoch seconds, level, message, and optional fields."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class _JsonFormatter(logging.Formatter):
             entry["logger"] = record.name
         if record.exc_info and record.exc_info[1]:
             entry["traceback"] = format_traceback(record.exc_info[1]).rstrip("\n")
-        # As ASCII: it can be written whatever the locale is, and half of a surrogate pair too.
+        # As ASCII, so that any locale can write it, and also half of a surrogate pair.
         return json.dumps(entry)
 
 
@@ -75,20 +75,20 @@ def _escape(line: str) -> str:
 
 
 def open_progress(in_bytes: bool = False) -> AbstractContextManager[Report | None]:
-    """Return a context that gives what hears how far it is; None where there is nobody to see it."""
+    """Return a context manager that yields a `Report`, which shows a bar; None if standard error is no terminal."""
     return _show_progress(in_bytes) if sys.stderr.isatty() else nullcontext()
 
 
 @contextmanager
 def _show_progress(in_bytes: bool) -> Iterator[Report]:
-    """Show a bar that goes away when all is done."""
-    # Imported here, as only a terminal needs the library for bars.
+    """Show a progress bar, which disappears at the end."""
+    # Imported here, because only a terminal needs the library for bars.
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
 
     many = MANY_BYTES if in_bytes else MANY
     columns = (TextColumn("jobs"), BarColumn(), TaskProgressColumn() if in_bytes else MofNCompleteColumn())
-    # What is printed meanwhile goes to standard output, not to where the bar is.
+    # Standard output is not redirected to the bar, which is on standard error.
     bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
     task = bar.add_task("jobs", total=None)
 

@@ -1,4 +1,4 @@
-"""Let commands that list print what the shards have that answer, and name those that do not."""
+"""Let commands that print lists use the shards that answer, and report the shards that do not."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -12,7 +12,7 @@ Command = Callable[[Arguments, Config], int | None]
 
 
 def names_missing(command: Command) -> Command:
-    """Let `command` do without shards that do not answer; then name each, and fail."""
+    """Let `command` leave out shards that do not answer. Afterwards, report each such shard, and return 1."""
 
     @wraps(command)
     def run(arguments: Arguments, config: Config) -> int:

@@ -1,4 +1,4 @@
-"""Run the command next: print when a schedule or a job runs next. For a schedule, no server is needed."""
+"""Run the command next, which prints when a schedule or a job runs next. Most schedules need no server."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 class _Span(NamedTuple):
-    """Which due times are asked for: `number` of them after `after`, or after `now`; all in epoch seconds."""
+    """Which due times to print: `number` of them after `after`, or else after `now`. Times are in epoch seconds."""
 
     now: float
     after: float | None
     number: int
-    zone: str  # in which they are shown, if the schedule has none
+    zone: str  # the zone of the output, if the schedule has none
 
     @property
     def start(self) -> float:
-        """After when due times count."""
+        """The instant after which due times are printed."""
         return self.now if self.after is None else self.after
 
 
 def print_next(arguments: Arguments, config: Config) -> None:
-    """Print a schedule in words, and its next due times; or do so for the schedule of a job."""
+    """Print a schedule, or that of a job, in words, and its next due times."""
     now, text = time.time(), arguments["<SCHEDULE>"]
     zone = config.settings.timezone if arguments["--tz"] is None else check_zone(arguments["--tz"])
     number = parse_count(arguments, "--count", 5)
@@ -46,7 +46,7 @@ def print_next(arguments: Arguments, config: Config) -> None:
             raise
         prepare_time(arguments["--after"], config, arguments["--tz"])
         bike, job = _find_job(text, config, error)
-        # Only the server's clock counts for jobs.
+        # For jobs, only the server's clock counts.
         now = bike.store.timeline.read_clock()
         after = parse_time(arguments["--after"], config, arguments["--tz"], read_clock=lambda: now)
         _print_job(bike, text, job, config, _Span(now, after, number, zone))
@@ -68,8 +68,8 @@ def print_next(arguments: Arguments, config: Config) -> None:
 
 
 def _print_job(bike: "Redbike", jobid: str, job: Mapping[str, Any], config: Config, span: _Span) -> None:
-    """Do so for a job, with where it is."""
-    # Imported here, as a schedule alone needs nothing of what is stored.
+    """Print the schedule of a job in words, its present state, and its next due times."""
+    # Imported here, because a schedule alone needs no stored data.
     from redbike.queries.blackouts import make_remark
     from redbike.queries.closed import read_limits
     from redbike.queries.next_runs import find_times
@@ -105,7 +105,7 @@ def _print_runs(
     lines = list(list_runs(schedule, span.start, span.now, span.number, zone, stored, *shown))
     for line in lines:
         print(line)
-    # The words for a schedule that is due at once have said that it runs once.
+    # For a schedule that is due at once, its explanation has already said that it runs once.
     if len(lines) < span.number and (not schedule.is_immediate or (stored is not None and not lines)):
         complain("no further runs")
 
@@ -118,11 +118,11 @@ def _print_follower(
     remark: Callable[[float], str] = lambda due: "",
     state: str = "",
 ) -> None:
-    """Print what a follower waits for, and when its parents are due next; `jobid` is "" for one that is not set.
+    """Print for what a follower waits, and when its parents are due next. `jobid` is "" for a follower that is not set.
 
-    `remark` is what stands behind a due time, `state` where the job is if it does not wait for its parents now.
+    `remark` returns a text to print after a due time. `state` says where the job is, if it waits for no parents now.
     """
-    # Imported here, as few schedules need a server.
+    # Imported here, because few schedules need a server.
     from redbike.cli.bike import find_stopped_server, open_to_look
     from redbike.cli.kin import list_parent_times
 
@@ -146,12 +146,12 @@ def _print_follower(
 
 
 def _find_job(jobid: str, config: Config, error: BadSchedule) -> "tuple[Redbike, Mapping[str, Any]]":
-    """Return what knows the jobs, and the answer of `Redbike.tell` for the job of this id.
+    """Return the facade, and the answer of `Redbike.tell` for this job.
 
-    If there is no such job, or no server, raise `error`, which says why the text is not a schedule, with what came of
-    looking for a job. If the server or its shard does not answer, raise that.
+    `error` says why the text is not a schedule. If there is no such job, or the embedded server does not run, raise it,
+    or an error that adds to it. If the server or a shard does not answer, raise `ServerError`.
     """
-    # Imported here, as this loads redis-py, which a schedule does not need.
+    # Imported here, because this loads redis-py, which a schedule does not need.
     from redbike.cli.bike import find_stopped_server, open_to_look
 
     if find_stopped_server(config):
@@ -165,5 +165,5 @@ def _find_job(jobid: str, config: Config, error: BadSchedule) -> "tuple[Redbike,
         raise error if " " in jobid else ServerError(f"{problem}; whether it is a job is unknown; {error}") from None
     if job["schedule"] is None and job["status"] is None:
         raise error if " " in jobid else BadSchedule(f"{error}; there is no such job either: {jobid!r:.80}") from None
-    # A worker class is loaded for what is a job alone.
+    # Load the worker class only now that the text is known to be a job.
     return open_to_look(config, names_queues=True), job

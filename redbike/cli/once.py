@@ -1,4 +1,4 @@
-"""Run the commands that set a one-off from a shell, as at(1) does: at, in, now."""
+"""Run the commands at, in and now, which set a one-off from a shell, as at(1) does."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ SPEC = "redbike.commands:Commands('')"  # a worker that needs no file
 
 
 def run_at(arguments: Arguments, config: Config) -> None:
-    """Run a command, or a script of standard input, at a time."""
+    """Set a one-off that runs a command, or the script on standard input, at a time."""
     _check_dashes(arguments)
     text = arguments["<TIME>"]
 
@@ -43,27 +43,27 @@ def run_at(arguments: Arguments, config: Config) -> None:
 
 
 def run_in(arguments: Arguments, config: Config) -> None:
-    """Run a command, or a script of standard input, after a duration."""
+    """Set a one-off that runs a command, or the script on standard input, after a duration."""
     _check_dashes(arguments)
     seconds = parse_duration(arguments["<DURATION>"])
     _set(arguments, config, lambda now: now + seconds)
 
 
 def run_now(arguments: Arguments, config: Config) -> None:
-    """Run a command, or a script of standard input, as soon as a worker is free."""
+    """Set a one-off that runs a command, or the script on standard input, as soon as a worker is free."""
     _check_dashes(arguments)
     _set(arguments, config)
 
 
 def _set(arguments: Arguments, config: Config, find_instant: Callable[[float], float] | None = None) -> None:
-    """Set a job that runs at the instant which `find_instant` returns for now, by the server's clock; print its id.
+    """Set a job, and print its id and its instant. Without `find_instant`, the job runs at once.
 
-    Without it, the job runs at once.
+    `find_instant` gets the server's clock, and returns when the job runs; both are epoch seconds.
     """
     umask = os.umask(0)
     os.umask(umask)
     record = make_record(_read_words(arguments), os.getcwd(), os.environ, umask)
-    format_data(record)  # refuses what is too long, before anything is opened
+    format_data(record)  # refuses a record that is too long, before a server is opened
     bike = open_bike(config, sets_jobs=True)
     now = bike.store.timeline.read_clock()
     instant = find_instant(now) if find_instant else now
@@ -72,14 +72,14 @@ def _set(arguments: Arguments, config: Config, find_instant: Callable[[float], f
     Setter(bike.store.noted_as(name_operator()), bike.settings).enter_from_shell(jobid, schedule, record)
     print(f"{jobid} {Clock(instant, bike.settings.timezone).name(instant)}")
     note_pauses(bike, [jobid], instant)
-    # It is only advice: the job is set. Of the workers that are there, the library says whether one takes it.
+    # Errors are ignored, as this is only advice. Only a missing worker is printed; bike.workers() cannot tell more.
     with suppress(RedbikeError):
         if not any(each.kind == "worker" and each.state != "lost" for each in bike.workers()):
             complain(f'no worker runs, so the job waits: start one, such as redbike up "{SPEC}"')
 
 
 def _check_dashes(arguments: Arguments) -> None:
-    """Raise `BadConfig` if a command is not behind --: it may be the second word of a time."""
+    """Raise `BadConfig` if no -- is before the command. Without it, a command may be the second word of a time."""
     program = arguments["<PROGRAM>"]
     if program and not arguments["--"]:
         more = "" if arguments.get("now") else ", and quotes around a time of several words"
@@ -87,7 +87,7 @@ def _check_dashes(arguments: Arguments) -> None:
 
 
 def _read_words(arguments: Arguments) -> list[str]:
-    """Return the words behind --, or those that give a shell the script on standard input. Raise `BadConfig`."""
+    """Return the words after --, or words that run the script on standard input in a shell. Raise `BadConfig`."""
     if program := arguments["<PROGRAM>"]:
         return [program, *arguments["<ARG>"]]
     if arguments["--"] or sys.stdin is None or sys.stdin.isatty():
@@ -97,5 +97,5 @@ def _read_words(arguments: Arguments) -> list[str]:
         raise BadConfig(f"bad script {script[:40]!r}…: with its environment, {MAX_DATA} bytes are allowed")
     if not script.strip():
         raise BadConfig("no command: standard input has no script, so give a command after --")
-    # As a word: what a command of the script reads from standard input is not the rest of the script.
+    # As a word, so that a command in the script cannot read the rest of the script from standard input.
     return [SHELL, "-c", script.decode(errors="surrogateescape")]

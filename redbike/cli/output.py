@@ -1,4 +1,4 @@
-"""Run the command output: print what a run of a command has printed, or prints while it runs."""
+"""Run the command output, which prints the output of a run of a command, after the run or during it."""
 
 import sys
 from collections.abc import Iterable
@@ -18,11 +18,11 @@ from redbike.text.printable import escape
 MOST = 1000
 LONGEST = 16384  # bytes of a line
 UNKNOWN = "it is not known to have run: it was withdrawn or cancelled, or has expired, or its history is not kept"
-LOOKS = 3  # looks at a silent run before it is asked whether it still runs
+LOOKS = 3  # polls of a silent run before a check whether it still runs
 
 
 def print_output(arguments: Arguments, config: Config) -> int:
-    """Print what is kept of the output of a run; with ``--follow`` what it prints until it ends."""
+    """Print the stored output of a run; with ``--follow``, its output until it ends. Return the exit status."""
     number = parse_count(arguments, "--run", 1, most=MOST)
     bike, jobid = open_to_look(config), arguments["<JOBID>"]
     if arguments["--follow"]:
@@ -39,13 +39,13 @@ def _print(text: str) -> None:
 
 
 def _follow(bike: Redbike, jobid: str) -> int:
-    """Print what the run in flight prints until it ends; return 0 if it has succeeded, and 1 otherwise.
+    """Print the output of the run in flight until it ends. Return 0 if the run succeeded, else 1.
 
-    A run that waits in a queue is waited for. If there is neither, print what the last one has printed.
+    A run in a queue is waited for. Without both, print the stored output of the last run. Raise `NoResult` if none is.
     """
     lines = Lines()
     before, heard = bike.runs(escape_id(jobid), limit=1), bike.store.live.listen([jobid])
-    # It may have ended before anybody has listened.
+    # The run may have ended before this process listened.
     ended = None if _goes_on(bike, jobid) else _find_last(bike, jobid)
     silent = 0
     while ended is None:
@@ -85,7 +85,7 @@ def _find_last(bike: Redbike, jobid: str) -> PastRun:
 
 
 def _print_kept(bike: Redbike, jobid: str) -> None:
-    """Print what is kept of the last run: it has ended before its worker knew that somebody listens."""
+    """Print the stored output of the last run, which ended before its worker knew of this listener."""
     try:
         _print(bike.output(jobid))
     except NoResult as error:
@@ -93,15 +93,15 @@ def _print_kept(bike: Redbike, jobid: str) -> None:
 
 
 class Lines:
-    """Parts what a run prints into lines. A very long one is parted, too, so that little has to be kept."""
+    """Splits the output of a run into lines. It also splits a line of `LONGEST` bytes, so that it keeps little."""
 
     def __init__(self) -> None:
         self.is_any = False
         self._rest = b""
-        self._is_parted = False  # the line that goes on
+        self._is_parted = False  # whether the beginning of this line was returned already
 
     def split(self, part: Printed | PastRun | None) -> list[bytes]:
-        """Return the lines that end in it; at the end of a run also one that has no end."""
+        """Return the lines that end in `part`. At the end of the run, also return a last line without an end."""
         if isinstance(part, PastRun):
             return self.finish()
         if part is None:
@@ -109,11 +109,11 @@ class Lines:
         self.is_any = True
         *lines, self._rest = (self._rest + part.text).split(b"\n")
         if lines and self._is_parted and not lines[0]:
-            del lines[0]  # no more than the end of what was shown
+            del lines[0]  # only the end of a line that was returned already
         self._is_parted = self._is_parted and not lines
         found = [line.rstrip(b"\r") for line in lines]
         if len(self._rest) >= LONGEST:
-            # A character that has begun comes with what follows.
+            # Keep an incomplete character for the next part.
             begun = next((number for number in (1, 2, 3) if self._rest[-number] >= 0xC0), 0)
             cut = len(self._rest) - begun
             found.append(self._rest[:cut])
@@ -121,6 +121,6 @@ class Lines:
         return found
 
     def finish(self) -> list[bytes]:
-        """Return a last line that has no end, if there is one, and forget it."""
+        """Return and forget the last line, if it has no end."""
         rest, self._rest, self._is_parted = self._rest, b"", False
         return [rest] if rest else []

@@ -1,4 +1,4 @@
-"""Print for people: on a terminal in its width, and what is longer than it through a pager, as git does."""
+"""Print for people: in the width of the terminal, and through a pager if the output is long, as git does."""
 
 import os
 import shutil
@@ -10,18 +10,18 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-NOT_FOUND = 127  # what a shell exits with where there is no such program
+NOT_FOUND = 127  # the exit status of a shell that does not find the program
 WIDE = 200  # columns where there is no terminal
 
 
 def open_console() -> Console:
-    """Return what prints to standard output."""
+    """Return a console that prints to standard output."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
 
 
 @contextmanager
 def open_paged() -> Iterator[Console]:
-    """Give the same; what has more lines than the terminal goes to the program that ``PAGER`` names, or to less."""
+    """Yield such a console. Output that is longer than the terminal goes to the pager: ``PAGER``, or else less."""
     console = open_console()
     if not console.is_terminal:
         yield console
@@ -29,19 +29,19 @@ def open_paged() -> Iterator[Console]:
     with console.capture() as captured:
         yield console
     shown = captured.get()
-    # Without less, as in a small container, the shell would complain of that.
+    # If less is not installed, as in a small container, the shell would print an error.
     pager = os.environ.get("PAGER", "less" if shutil.which("less") else "")
     if shown.count("\n") < console.height or not _page(pager, shown):
         sys.stdout.write(shown)
 
 
 def _page(command: str, shown: str) -> bool:
-    """Show a text by a command line of the shell; return whether that could be started. "" is none."""
+    """Show a text by a shell command. Return whether it could be started; False if `command` is empty."""
     if not command.strip():
         return False
-    # As git has it: colours stay, less ends at once if all fits, and leaves what it has shown.
+    # As git sets it: less keeps colours, ends at once if all fits, and leaves its output on the screen.
     environment = {"LESS": "FRX", **os.environ}
-    # Ctrl-C is for the pager, which is in the foreground, too; a handler is not inherited.
+    # The terminal sends Ctrl-C to the pager too, and only the pager handles it. A child does not inherit a handler.
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
         process = subprocess.run(command, shell=True, input=shown.encode(), env=environment, check=False)

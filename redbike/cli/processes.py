@@ -1,4 +1,4 @@
-"""Run the commands that go on until they are halted: dispatch, work, up."""
+"""Run the commands that run until they are halted: dispatch, work, up."""
 
 import contextlib
 import os
@@ -24,8 +24,8 @@ from redbike.process.outlet import Outlet, log_without_waiting
 from redbike.text.printable import name_number
 from redbike.worker.loader import check_spec, load_early, load_worker
 
-DISPATCHER = "dispatch"  # the name of the child of `up` that is one
-PING_URL = "REDBIKE_DISPATCHER_PING_URL"  # in the environment: what is in there may be a secret
+DISPATCHER = "dispatch"  # the name of the dispatcher among the children of `up`
+PING_URL = "REDBIKE_DISPATCHER_PING_URL"  # an environment variable, because the URL may be a secret
 
 
 def dispatch(arguments: Arguments, config: Config) -> None:
@@ -66,7 +66,7 @@ def work(arguments: Arguments, config: Config) -> int:
 
 
 def run_all(arguments: Arguments, config: Config) -> int:
-    """Run a dispatcher and workers, until halted. Start the embedded server if that is the configured one."""
+    """Run a dispatcher and workers, until halted. Start the embedded server if it is configured. Return the status."""
     processes = parse_count(arguments, "--processes")
     if arguments["--concurrency"] is not None:
         parse_count(arguments, "--concurrency")  # workers refuse a bad one only when the dispatcher runs already
@@ -93,7 +93,7 @@ def run_all(arguments: Arguments, config: Config) -> int:
     finally:
         if server and is_started:
             server.stop_if_unused()
-    # Nobody may read it, as of a pipe that is full: do not wait for that.
+    # Standard error may be a full pipe that nobody reads. Do not wait for a reader.
     outlet = Outlet(sys.stderr.fileno())
     ended = (
         f"the dispatcher and {name_number(processes, 'worker')} have ended{_tell_server(server, is_started, config)}"
@@ -104,9 +104,9 @@ def run_all(arguments: Arguments, config: Config) -> int:
 
 
 def _make_worker(spec: str, config: Config) -> Any:
-    """Return the worker if it can be made before others work; None if not. Raise `BadConfig` if it could not work.
+    """Return the worker if it can be loaded here, else None. Raise `BadConfig` if it is not valid.
 
-    Its workers would refuse it only when the dispatcher has moved jobs to their queues.
+    Without this check, the workers would refuse it only after the dispatcher has moved jobs to their queues.
     """
     worker = load_early(spec, config.folder)
     if worker is not None:
@@ -117,7 +117,7 @@ def _make_worker(spec: str, config: Config) -> Any:
 
 
 def _tell_server(server: EmbeddedServer | None, is_started: bool, config: Config) -> str:
-    """Say whether the embedded server still runs; `is_started` tells whether this command has started it."""
+    """Return the part of a message that says whether the embedded server still runs, and why."""
     if server is None:
         return ""
     if not server.status()["running"]:
@@ -127,7 +127,7 @@ def _tell_server(server: EmbeddedServer | None, is_started: bool, config: Config
 
 
 def check_folder() -> None:
-    """Raise `RedbikeError` if the current folder was deleted: worker classes and files are looked for in it."""
+    """Raise `RedbikeError` if the current folder was deleted, where worker classes and files would be searched."""
     try:
         os.getcwd()
     except OSError:
@@ -135,22 +135,22 @@ def check_folder() -> None:
 
 
 def warn_as_process_1() -> None:
-    """Say so if this is process 1 of a container: the system gives it all orphans, and it waits only for its own."""
+    """Print a warning if this is process 1 of a container. Orphans become its children, and it does not reap them."""
     if os.getpid() == 1:
         complain("as process 1, it reaps no orphans, which commands may leave: start it with an init, such as tini")
 
 
 def _find_ping_url(arguments: Arguments) -> str | None:
-    """Return the URL that the dispatcher is to call. Raise `BadConfig` for a bad one."""
+    """Return the URL that the dispatcher calls each minute; None for none. Raise `BadConfig` for a bad URL."""
     url = arguments["--ping-url"]
     if url is None:
-        # An empty variable is as good as none.
+        # An empty variable counts as not set.
         url = os.environ.get(PING_URL) or None
     return None if url is None else check_dispatcher_url(url)
 
 
 def _find_schedules(arguments: Arguments) -> str | None:
-    """Return the name of the file of schedules; None for no file. Raise `BadConfig` for "", as of an unset variable."""
+    """Return the name of the CSV file; None for none. Raise `BadConfig` for "", which an unset shell variable gives."""
     if arguments["--schedules"] == "":
         raise BadConfig("bad --schedules '': the name of a file is needed")
     filename: str | None = arguments["--schedules"]
@@ -171,21 +171,21 @@ def _supervise(commands: dict[str, list[str]], arguments: Arguments, bike: Redbi
         try:
             return bike.is_halted()
         finally:
-            # Keep no connection: at its end, `up` stops the server only if nobody else is connected.
+            # Keep no connection. At its end, `up` stops the server only if no client is connected.
             bike.client.close()
 
     bike.client.close()
     # Not as an argument: every user of the machine may read the arguments of a process.
     given = {"REDBIKE_URL": arguments["--url"], PING_URL: arguments.get("--ping-url")}
     environment = {name: value for name, value in given.items() if value}
-    # What comes due while the last worker ends is dispatched, not missed.
+    # The dispatcher ends last, so that jobs which are due while workers end are dispatched, not missed.
     last = [name for name in commands if name == DISPATCHER]
     tags = bike.settings.log_format == "text"
     return supervisor.supervise(commands, environment, is_halted, tags, last)
 
 
 def _make_worker_commands(arguments: Arguments, processes: int) -> dict[str, list[str]]:
-    """Return the commands of that many worker processes, by name."""
+    """Return the command lines of `processes` worker processes, by name."""
     concurrency = ["--concurrency", arguments["--concurrency"]] if arguments["--concurrency"] else []
     return {f"work-{number}": [*_make_command(arguments, "work"), *concurrency] for number in range(1, processes + 1)}
 

@@ -27,8 +27,8 @@ def print_rows(
 ) -> None:
     """Print `rows` as ``--format`` says; without it, as a table on a terminal, and otherwise as CSV.
 
-    `fields` are their attributes that are printed as data, in this order; as CSV under a row with their names, unless
-    `has_header` is false; `show_more` gives what only JSON has of a row. `show` makes a table of them for people.
+    CSV and JSON have the attributes `fields` of each row, in this order. CSV begins with a header, unless `has_header`
+    is false. `show_more` returns further fields of a row, for JSON alone. `show` prints the rows as a table.
     """
     match choose_format(arguments):
         case "json":
@@ -40,10 +40,10 @@ def print_rows(
 
 
 def show_with(name: str, *more: Any) -> Callable[[Iterable[Any]], None]:
-    """Return what shows rows by the function of `redbike.cli.tables` with this name, which takes `more` besides."""
+    """Return a function that shows rows: it calls the function `name` of `redbike.cli.tables` with them and `more`."""
 
     def show(rows: Iterable[Any]) -> None:
-        # Imported here, as only a terminal needs the library for tables.
+        # Imported here, because only a terminal needs the library for tables.
         from redbike.cli import tables
 
         getattr(tables, name)(rows, *more)
@@ -52,13 +52,13 @@ def show_with(name: str, *more: Any) -> Callable[[Iterable[Any]], None]:
 
 
 def choose_format(arguments: Arguments) -> str:
-    """Return the format of rows, "" for a table. Raise `BadConfig` for an unknown one."""
+    """Return the format of rows: csv, json, or "" for a table. Raise `BadConfig` for an unknown ``--format``."""
     given = find_format(arguments)
     return "" if given == TABLE else given or ("" if sys.stdout.isatty() else "csv")
 
 
 def find_format(arguments: Arguments) -> str:
-    """Return the format that is asked for, "" if none is. Raise `BadConfig` for an unknown one."""
+    """Return ``--format`` in lower case; "" if it is not given. Raise `BadConfig` for an unknown format."""
     given: str | None = arguments["--format"]
     if given is None:
         return ""
@@ -68,13 +68,13 @@ def find_format(arguments: Arguments) -> str:
 
 
 def make_writer() -> Any:
-    """Return what writes rows to standard output, as CSV."""
+    """Return a CSV writer for standard output."""
     encode_data()
     return csv.writer(sys.stdout, lineterminator="\n")
 
 
 def print_json(value: object, indent: int | None = None) -> None:
-    """Print a value as JSON, with its characters as they are."""
+    """Print a value as JSON, without escapes for characters beyond ASCII."""
     encode_data()
     print(json.dumps(value, indent=indent, ensure_ascii=False))
 
@@ -82,7 +82,7 @@ def print_json(value: object, indent: int | None = None) -> None:
 def _print_csv(rows: Iterable[Any], fields: Sequence[str], has_header: bool) -> None:
     writer = make_writer()
     rows = iter(rows)
-    # What is refused when the first row is asked for prints nothing.
+    # Read the first row before the header is printed: if that raises an error, print nothing.
     first = list(islice(rows, 1))
     with buffer_output():
         if has_header:
@@ -92,12 +92,12 @@ def _print_csv(rows: Iterable[Any], fields: Sequence[str], has_header: bool) -> 
 
 
 def format_row(row: Any, fields: Sequence[str]) -> list[str]:
-    """Return the `fields` of a row as CSV has them."""
+    """Return the `fields` of a row as texts for CSV."""
     return [_format_field(name, getattr(row, name)) for name in fields]
 
 
 def _print_json(rows: Iterable[Any], fields: Sequence[str], show_more: Callable[[Any], dict[str, Any]]) -> None:
-    """Print an array with an object a line."""
+    """Print a JSON array, with one object a line."""
     encode_data()
     separator = "["
     for row in rows:

@@ -1,4 +1,4 @@
-"""Run the commands that enter and remove one job: set, unset."""
+"""Run the commands set and unset: set one job, or unset one or those with a tag."""
 
 import time
 from typing import Any, cast
@@ -30,7 +30,7 @@ def set_job(arguments: Arguments, config: Config) -> None:
     now, zone = time.time(), config.settings.timezone if tz is None else check_zone(tz)
     schedule = exclude_days(schedule, find_holidays(arguments["--except"], now), zone, jobid, now)
     parsed = parse(schedule, zone, jobid, now)
-    parse_to_set(schedule, zone, jobid, now, config.settings)  # refuses what no job, or no base, can have
+    parse_to_set(schedule, zone, jobid, now, config.settings)  # refuses a schedule that no job, or no base, can have
     check_after(arguments["--after"], parsed, "--after")
     prepare_time(arguments["--after"], config, tz)
     flags = read_flags(arguments)
@@ -46,8 +46,8 @@ def set_job(arguments: Arguments, config: Config) -> None:
 
 
 def _note_unknown(bike: Redbike, jobid: str) -> None:
-    """Print that a follower which was set waits for what is no job. It is only advice: the job is set all the same."""
-    # Imported here, as few jobs follow others.
+    """Print for which unknown jobs a new follower waits. This is only advice: the job is set already."""
+    # Imported here, because few jobs follow others.
     from redbike.queries.following.remarks import describe_unknown
 
     try:
@@ -58,7 +58,7 @@ def _note_unknown(bike: Redbike, jobid: str) -> None:
 
 
 def read_flags(arguments: Arguments) -> JobOptions:
-    """Return the options and data that are given. Raise `BadConfig` for what is wrong with them."""
+    """Return the options and data in the command line. Raise `BadConfig` if one is invalid."""
     flags = {name: arguments[f"--{name}"] for name in (*OPTIONS, DATA) if arguments[f"--{name}"] is not None}
     if DATA in flags:
         flags[DATA] = parse_data(flags[DATA])
@@ -68,7 +68,7 @@ def read_flags(arguments: Arguments) -> JobOptions:
 
 
 def unset_job(arguments: Arguments, config: Config) -> None:
-    """Unset a job, or those that have a tag, and print these. Raise `NoSuchJob` if there is none."""
+    """Unset a job; or unset the jobs that have a tag, and print their ids. Raise `NoSuchJob` if there is none."""
     jobid, bike = arguments["<JOBID>"], open_bike(config, needs_queues=True)
     if tags := read_filter(arguments["--tag"]):
         found = list(expand(bike.store.catalog, (), tags=tags))

@@ -1,4 +1,4 @@
-"""Run the command shards: print them, and move the jobs to another number of them."""
+"""Run the command shards: print the shards, or move the jobs to another number of shards."""
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import check_embedded_server, open_to_look
@@ -15,7 +15,7 @@ from redbike.text.parsing import parse_whole
 
 
 def control_shards(arguments: Arguments, config: Config) -> int:
-    """Move the jobs, or print every shard; fail if one does not answer."""
+    """Move the jobs, or print every shard. Return 1 if a shard does not answer, else 0."""
     if arguments["move"]:
         print(move_shards(config, _parse_number(arguments["--to"])).describe())
         return DONE
@@ -25,7 +25,7 @@ def control_shards(arguments: Arguments, config: Config) -> int:
 
 
 def move_shards(config: Config, number: int) -> Moved:
-    """Move the jobs to so many shards, whatever number the config has."""
+    """Move the jobs to `number` shards; the number in the config does not matter. Return what was moved."""
     check_embedded_server(config)
     with connect(config.redis) as client, open_progress() as report:
         prefix = aim_at(client, config.settings.prefix)

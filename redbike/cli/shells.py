@@ -1,7 +1,7 @@
-"""The scripts by which shells complete command lines. Each asks ``redbike completion words``.
+"""The scripts with which shells complete command lines. Each script calls ``redbike completion words``.
 
-The answer is a line ``files`` or ``words``, and then a line for each word: the word, a tab, and what it means. No shell
-evaluates what comes from there: bash and fish get each word quoted, zsh quotes it itself.
+The answer is a line ``files`` or ``words``, and then a line for each word: the word, a tab, and its meaning. No shell
+evaluates a word of the answer: the script for bash quotes it, zsh and fish quote it themselves.
 """
 
 BASH = r"""

@@ -1,4 +1,4 @@
-"""Run the command show: print all about one job, for a person."""
+"""Run the command show, which describes one job, for a person or as ``--format`` says."""
 
 import json
 import shlex
@@ -35,10 +35,10 @@ from redbike.store.queue_limits import QueueLimits
 from redbike.store.shell import is_of_shell
 from redbike.text.printable import escape, escape_lines
 
-COMING, SHOWN = 5, 10  # runs that are shown, those to come and those that have ended
+COMING, SHOWN = 5, 10  # the numbers of next runs and of ended runs that are shown
 LONG = 2000  # characters of data that are shown
 
-Job = Mapping[str, Any]  # as `Redbike.tell` has it
+Job = Mapping[str, Any]  # as `Redbike.tell` returns it
 
 
 @names_missing
@@ -59,7 +59,7 @@ def show_job(arguments: Arguments, config: Config) -> None:
 
 
 def read_job(bike: Redbike, jobid: str) -> Job:
-    """Return what `Redbike.tell` has of a job. Raise `NoSuchJob`."""
+    """Return the answer of `Redbike.tell` for a job. Raise `NoSuchJob`."""
     job = bike.tell(jobid)
     if not (job["status"] or job["schedule"] or job["working"]):
         raise NoSuchJob(f"no such job: {jobid!r}")
@@ -74,7 +74,7 @@ def _format_value(value: object) -> str:
 
 def print_job(bike: Redbike, jobid: str, job: Job) -> None:
     """Print all about a job for a person."""
-    # Imported here, as it loads the library for tables.
+    # Imported here, because it loads the library for tables.
     from redbike.cli import tables
 
     clock, schedule = Clock(bike.store.timeline.read_clock(), bike.settings.timezone), _parse(jobid, job)
@@ -131,7 +131,7 @@ def _print_section(title: str, lines: Iterable[str] = ()) -> None:
 
 
 def _parse(jobid: str, job: Job) -> Schedule | None:
-    """Return the schedule as it is for the job; None if it has none, or a damaged one."""
+    """Return the schedule as it applies to the job; None if it has none, or a damaged one."""
     with suppress(BadSchedule):
         if job["schedule"] is not None:
             own = parse_stored(job["schedule"])
@@ -140,7 +140,7 @@ def _parse(jobid: str, job: Job) -> Schedule | None:
 
 
 def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[tuple[str, str]]:
-    """Yield what there is of a job, as names and values."""
+    """Yield the properties of a job, as names and values."""
     if job["schedule"] is not None:
         yield "schedule", _show(job["schedule"])
     yield "status", _describe_status(job["status"], clock)
@@ -175,9 +175,9 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
 
 
 def _list_data(jobid: str, job: Job) -> Iterator[tuple[str, str]]:
-    """Yield what a job is given, and what it has returned."""
+    """Yield the data and the results of a job, as names and values."""
     if is_of_shell(jobid) and not find_problem(job.get("data")):
-        # Its environment may hold secrets. tell prints all.
+        # Leave out the environment, which may contain secrets. ``redbike tell`` prints all.
         yield "command", _show(shlex.join(job["data"]["argv"]))
         yield "folder", _show(job["data"]["cwd"])
     elif "data" in job:
@@ -189,7 +189,7 @@ def _list_data(jobid: str, job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _find_refused(job: Job) -> str:
-    """Return why the newest result is not kept; "" if it is, or if there is none."""
+    """Return why the newest result is not kept; "" if it is kept, or if there is none."""
     newest: Mapping[str, Any] = next(
         (run for run in job.get("runs", ()) if {"result", "result_error"} & run.keys()), {}
     )
@@ -197,7 +197,7 @@ def _find_refused(job: Job) -> str:
 
 
 def _list_run_facts(job: Job, clock: Clock) -> Iterator[tuple[str, str]]:
-    """Yield what there is of the run in flight."""
+    """Yield the properties of the run in flight, as names and values."""
     if worker := job.get("worker"):
         yield "worker", _show(worker)
     if progress := job.get("progress"):

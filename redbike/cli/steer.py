@@ -1,4 +1,4 @@
-"""Run the commands that steer jobs and queues which exist: run, cancel, pause, resume, limit."""
+"""Run the commands that control existing jobs and queues: run, cancel, pause, resume, limit."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ REPLACED = "this takes the place of another blackout"
 
 
 def run_jobs(arguments: Arguments, config: Config) -> int:
-    """Run jobs once now: those that are named, or those that have failed for good. With ``--wait``, wait for them."""
+    """Run named or failed jobs once now. With ``--wait``, wait for their runs. Return the exit status."""
     if arguments["--wait"] and arguments["--dry-run"]:
         raise BadConfig("--dry-run runs nothing, so there is nothing to --wait for")
     bike = open_bike(config, needs_queues=True)
@@ -57,7 +57,7 @@ def _run_failed(bike: Redbike, arguments: Arguments, run: Run) -> None:
     tag, tags = arguments["--tag"], read_filter(arguments["--tag"])
     failed = list(find_failed(bike.store.catalog, wanted, tags))
     if tags and not failed:
-        next(expand(bike.store.catalog, [], tags=tags))  # which refuses a tag that no job has
+        next(expand(bike.store.catalog, [], tags=tags))  # raises an error for a tag that no job has
     if not arguments["--dry-run"]:
         tries = find_tries(bike.store, failed)
         failed = [jobid for jobid, _ in run(bike.store.noted_as(name_operator()), failed)]
@@ -77,9 +77,9 @@ def _run_failed(bike: Redbike, arguments: Arguments, run: Run) -> None:
 
 
 def _run_named(bike: Redbike, arguments: Arguments, run: Run) -> bool:
-    """Run jobs once now, and say of those that have failed whether that is a new try or a new run.
+    """Run jobs once now. Print for each failed job whether that is a new try or a new run.
 
-    Return whether any runs: those for every host may have no job on any.
+    Return whether any job runs. A job for every host runs nowhere if no host is there.
     """
     named = [text for text in arguments["<JOBID>"] if not is_pattern(text)]
     states = {} if arguments["--dry-run"] else {each.jobid: each for each in bike.store.questions.inspect(named)}
@@ -97,14 +97,14 @@ def _run_named(bike: Redbike, arguments: Arguments, run: Run) -> bool:
 
 
 def cancel_jobs(arguments: Arguments, config: Config) -> None:
-    """Cancel what waits or runs of the jobs that are named; print a message for an id of which nothing does."""
+    """Cancel the waiting or running occurrences of the named jobs. Print a message for an id without one."""
     bike = open_bike(config)
     verb = partial(jobs.cancel_jobs, settings=bike.settings)
     _steer_named(bike, arguments, verb, idle="no occurrence of it waits or runs", ended=ENDED)
 
 
 def pause(arguments: Arguments, config: Config) -> None:
-    """Pause jobs, a queue, or everything, until somebody resumes it, or again and again."""
+    """Pause jobs, a queue, or everything. With ``--every``, set a blackout."""
     text = arguments["--until"]
     planned = prepare_time(text, config)
     _check_queue(arguments["--queue"])
@@ -123,7 +123,7 @@ def pause(arguments: Arguments, config: Config) -> None:
 
 
 def resume(arguments: Arguments, config: Config) -> None:
-    """Resume jobs, a queue, or everything, or let it not be paused again and again any more."""
+    """Resume jobs, a queue, or everything. With ``--every``, end a blackout for good."""
     _check_queue(arguments["--queue"])
     bike = open_bike(config, needs_queues=True)
     every = arguments["--every"]
@@ -133,7 +133,7 @@ def resume(arguments: Arguments, config: Config) -> None:
 
 
 def _set_blackout(arguments: Arguments, config: Config) -> None:
-    """Set a blackout, and say when it begins."""
+    """Set a blackout, and print when it begins next."""
     every, lasting, reason = arguments["--every"], arguments["--for"], arguments["--reason"] or ""
     check_together(arguments["--until"], every, lasting)
     check_blackout(every, lasting, None, reason, config.settings.timezone, time.time(), may_be_over=True)
@@ -149,13 +149,13 @@ def _set_blackout(arguments: Arguments, config: Config) -> None:
 
 
 def limit_queue(arguments: Arguments, config: Config) -> None:
-    """Limit a queue, or print its limits."""
+    """Limit a queue; without an option, print its limits."""
     given: Limits = {}
     if (text := arguments["--at-once"]) is not None:
         given["at_once"] = read_limit("at_once", text)
     if (text := arguments["--rate"]) is not None:
         given["rate"] = read_limit("rate", text)
-    Limit(**given)  # refuses what is wrong before anything is opened
+    Limit(**given)  # refuses an invalid limit before a server is opened
     _check_queue(arguments["<QUEUE>"])
     bike = open_bike(config)
     limits = bike.limit(arguments["<QUEUE>"], **given)
@@ -173,7 +173,7 @@ def _steer(
     idle: str,
     **messages: str,
 ) -> None:
-    """Call the verb of what the command line names; print `idle` if that has changed nothing of a queue, or of all."""
+    """Call the function that the command line asks for. Print `idle` if a queue, or everything, does not change."""
     if arguments["--queue"] is not None:
         name = bike.find_queue(arguments["--queue"])
         if arguments["--dry-run"]:
@@ -188,7 +188,7 @@ def _steer(
 
 
 def _check_queue(name: str | None) -> None:
-    """Raise `BadQueueName` for what is no name of a queue, before anything is opened."""
+    """Raise `BadQueueName` for an invalid name of a queue, before a server is opened."""
     if name is not None:
         check_queue_name(name)
 
@@ -201,10 +201,10 @@ def _warn_if_unknown(bike: Redbike, name: str) -> None:
 def _steer_named(
     bike: Redbike, arguments: Arguments, verb: Callable[..., list[Steered]], told: str = "", **messages: str
 ) -> list[str]:
-    """Call `verb` with the jobs of the command line, and return them; print what patterns or tags match, if any.
+    """Call `verb` with the jobs of the command line, and return their ids. If a pattern or a tag is given, print them.
 
-    Each of them has to name a job. `messages` are printed for the ids to which `verb` has answered with their names;
-    that of `told`, once, also for those that a pattern has matched.
+    Each id, pattern and tag has to match a job. `verb` returns a word for each job. `messages`, by these words, are
+    printed for ids in the command line. For jobs that only match, the message for the word `told` is printed once.
     """
     texts, tags = arguments["<JOBID>"], read_filter(arguments["--tag"])
     jobids = expand(bike.store.catalog, texts, tags=tags)

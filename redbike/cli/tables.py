@@ -1,4 +1,4 @@
-"""Show rows as tables on a terminal: what needs a person stands first, and in colour."""
+"""Show rows as tables on a terminal. Colours mark rows that need attention."""
 
 import heapq
 import math
@@ -25,16 +25,16 @@ from redbike.store.tokens import Token
 from redbike.store.totals import Queue
 from redbike.text.printable import format_size
 
-ROWS = 100  # of jobs on a terminal, if nothing else is asked for
+ROWS = 100  # the default number of jobs on a terminal
 EVENTS = {Event.DIE: WRONG, Event.BAD: WRONG, Event.WRK: BUSY, Event.ENQ: BUSY, Event.STP: DIM}
 DIFFERENCES = {Difference.ADDED: GOOD, Difference.CHANGED: ODD, Difference.REMOVED: WRONG}
-OUTCOMES = {Outcome.OK: GOOD, Outcome.RETRY: ODD, Outcome.CANCELLED: ODD}  # all others are wrong
+OUTCOMES = {Outcome.OK: GOOD, Outcome.RETRY: ODD, Outcome.CANCELLED: ODD}  # all others are `WRONG`
 
 
 def choose_jobs(jobs: Iterable[Job], limit: int | None) -> tuple[list[Job], int]:
-    """Return the first jobs: those that are dead, that have failed, are overdue, are paused; then by when they are due.
+    """Return the first `limit` jobs, by default `ROWS`, and the number of all jobs.
 
-    Return how many there are in all, too.
+    Jobs that are dead, failed or bad, overdue, paused, or running come first, in this order; then by due time.
     """
     numbers = count()
     first = heapq.nsmallest(limit or ROWS, (job for job, _ in zip(jobs, numbers, strict=False)), key=_urgency)
@@ -42,7 +42,7 @@ def choose_jobs(jobs: Iterable[Job], limit: int | None) -> tuple[list[Job], int]
 
 
 def show_jobs(jobs: Sequence[Job], clock: Clock, number: int, lines: CommandLines) -> None:
-    """Show jobs, which are the first ones of so many, with the command `lines` of those that have one."""
+    """Show `jobs`, the first ones of `number`. If any has a command line in `lines`, show these too."""
     columns = list_job_columns(clock)
     found = {job.jobid: lines.find(job.jobid, job.queue) for job in jobs}
     if any(found.values()):
@@ -64,7 +64,7 @@ def list_job_columns(clock: Clock) -> list[Column]:
 
 
 def _show_schedule(text: str | None) -> str:
-    """Return a schedule without the instant that it counts from, which only machines read."""
+    """Return a schedule without the instant from which it counts, which people do not need."""
     try:
         return parse_stored(text).label if text else NOTHING
     except BadSchedule:
@@ -72,7 +72,7 @@ def _show_schedule(text: str | None) -> str:
 
 
 def show_runs(runs: Iterable[PastRun], clock: Clock, names_jobs: bool = True) -> None:
-    """Show runs in the order in which they come."""
+    """Show runs in the given order."""
     columns = [
         Column(f"STARTED ({clock.zone})", lambda run: clock.format(run.started)),
         Column("JOB", lambda run: run.jobid, Width.FOLDED),
@@ -94,7 +94,7 @@ def show_runs(runs: Iterable[PastRun], clock: Clock, names_jobs: bool = True) ->
 
 
 def show_failures(failures: Iterable[Any], clock: Clock) -> None:
-    """Show failures in the order in which they come."""
+    """Show failures in the given order."""
     found = list(failures)
     columns = [
         Column(f"FAILED ({clock.zone})", lambda each: _show_moment(each.failed, clock)),
@@ -114,7 +114,7 @@ def _show_moment(moment: object, clock: Clock) -> str:
 
 
 def show_queues(queues: Iterable[Queue], clock: Clock) -> None:
-    """Show queues: the one whose oldest job waits longest stands first."""
+    """Show queues. The queue whose oldest job waits longest comes first."""
     shown = sort_queues(queues)
     coming = Column("NEXT BLACKOUT", lambda queue: clock.measure(queue.blackout))
     more = [coming] if any(queue.blackout is not None for queue in shown) else []
@@ -122,12 +122,12 @@ def show_queues(queues: Iterable[Queue], clock: Clock) -> None:
 
 
 def sort_queues(queues: Iterable[Queue]) -> list[Queue]:
-    """Return queues: the one whose oldest job waits longest stands first."""
+    """Return sorted queues. The queue whose oldest job waits longest comes first."""
     return sorted(queues, key=lambda queue: math.inf if queue.oldest_due is None else queue.oldest_due)
 
 
 def list_queue_columns(clock: Clock) -> list[Column]:
-    """Return the columns of queues."""
+    """Return the columns of a table of queues."""
     return [
         Column("QUEUE", lambda queue: queue.queue, Width.FOLDED),
         Column(
@@ -142,12 +142,12 @@ def list_queue_columns(clock: Clock) -> list[Column]:
 
 
 def show_workers(workers: Iterable[Process], clock: Clock) -> None:
-    """Show processes in the order in which they come."""
+    """Show processes in the given order."""
     _print(list_worker_columns(clock), list(workers))
 
 
 def list_worker_columns(clock: Clock) -> list[Column]:
-    """Return the columns of processes."""
+    """Return the columns of a table of processes."""
     return [
         Column("KIND", lambda each: each.kind),
         Column("HOST", lambda each: each.host, Width.FOLDED),
@@ -161,7 +161,7 @@ def list_worker_columns(clock: Clock) -> list[Column]:
 
 
 def show_log(entries: Iterable[LogEntry], clock: Clock) -> None:
-    """Show what people have changed, in the order in which it comes."""
+    """Show the changes that people have made, in the given order, a page at a time."""
     columns = (
         Column(f"TIME ({clock.zone})", lambda entry: clock.format(entry.time)),
         Column("WHO", lambda entry: entry.who, is_extra=True),
@@ -174,7 +174,7 @@ def show_log(entries: Iterable[LogEntry], clock: Clock) -> None:
 
 
 def show_shards(shards: Iterable[ShardState]) -> None:
-    """Show shards in their order."""
+    """Show shards in the given order."""
 
     def show(number: int | None) -> str:
         return NOTHING if number is None else f"{number:,}"
@@ -193,7 +193,7 @@ def show_shards(shards: Iterable[ShardState]) -> None:
 
 
 def show_tokens(tokens: Iterable[Token], clock: Clock) -> None:
-    """Show tokens by name, without anything that opens a door."""
+    """Show tokens in the given order, without their secrets."""
     columns = (
         Column("NAME", lambda token: token.name, Width.FOLDED),
         Column("ROLE", lambda token: token.role),
@@ -213,7 +213,7 @@ def _show_end(token: Token, clock: Clock) -> Text | str:
 
 
 def show_changes(changes: Sequence[Change], number: int) -> None:
-    """Show what becomes of jobs; these are the first ones of so many."""
+    """Show `changes` of jobs, the first ones of `number`."""
     columns = (
         Column("", lambda change: make_text(change.difference, DIFFERENCES[change.difference])),
         Column("JOB", lambda change: change.jobid, Width.FOLDED),
@@ -224,7 +224,7 @@ def show_changes(changes: Sequence[Change], number: int) -> None:
 
 
 def print_title(title: str) -> None:
-    """Print a line of its own; on a terminal it is bold."""
+    """Print a title as one line, on a terminal in bold."""
     Console(highlight=False, soft_wrap=True).print(make_text(title, "bold"))
 
 

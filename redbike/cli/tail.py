@@ -1,4 +1,4 @@
-"""Run the command tail: print what happens as it happens, a line each, until somebody interrupts it."""
+"""Run the command tail, which prints each event as it happens, one a line, until it is interrupted."""
 
 import queue
 import random
@@ -30,14 +30,14 @@ from redbike.store.sharded.missing import list_listens
 from redbike.text.printable import escape
 
 T = TypeVar("T")
-RATE = 1000  # events a second that are printed, unless `--limit` says otherwise: nobody reads more
-MOST = 10_000  # events that wait to be printed; further ones are dropped
-RETRY = 1.0  # seconds after which a server that is away is tried again
-NAP = 1.0  # seconds between two complaints, and after which a signal is noticed that came in an odd instant
+RATE = 1000  # the default of `--limit`, in events a second; nobody reads more
+MOST = 10_000  # events that may wait to be printed; further events are dropped
+RETRY = 1.0  # seconds, on average, between two attempts to reach a server
+NAP = 1.0  # seconds between two warnings, and after which a signal is noticed at the latest
 
 
 def follow(arguments: Arguments, config: Config) -> None:
-    """Print events until interrupted. If the server goes away, say so, and go on when it is back."""
+    """Print events until interrupted. If the server is unreachable, print that once, and continue when it is back."""
     printing = arguments["--output"]
     patterns = [check_pattern(text) for text in arguments["<PATTERN>"]]
     if printing is not None and not patterns:
@@ -57,7 +57,7 @@ def follow(arguments: Arguments, config: Config) -> None:
 
 
 def _choose(style: str, timezone: str) -> Callable[[Line], object]:
-    """Return what prints a line."""
+    """Return a function that prints a line in this format."""
     if style == "csv":
         rows = make_writer()
         return lambda line: rows.writerow(format_row(line, FIELDS))
@@ -68,7 +68,7 @@ def _choose(style: str, timezone: str) -> Callable[[Line], object]:
 
 
 def _read(listener: "_Listener") -> Iterator[Line]:
-    """Yield what was heard. Say that events are missing, if there were too many."""
+    """Yield the events as lines. If there were too many, print how many are missing."""
     told_at = 0.0
     while True:
         try:
@@ -86,7 +86,7 @@ def _read(listener: "_Listener") -> Iterator[Line]:
 
 
 class _Allowance:
-    """Allows `rate` events a second, and as many at once."""
+    """A rate limit: `rate` events a second, and at most `rate` events at once."""
 
     def __init__(self, rate: int) -> None:
         self._rate, self._left = rate, float(rate)
@@ -94,7 +94,7 @@ class _Allowance:
         self._lock = threading.Lock()  # a thread listens to each shard
 
     def has_any(self) -> bool:
-        """Return whether an event may come now."""
+        """Return whether the limit allows an event now."""
         with self._lock:
             now = time.monotonic()
             self._left = min(self._left + (now - self._looked) * self._rate, self._rate)
@@ -102,27 +102,27 @@ class _Allowance:
             return self._left > 0
 
     def spend(self) -> None:
-        """Count an event that has come."""
+        """Count one event."""
         with self._lock:
             self._left -= 1
 
 
 class Outage:
-    """Says of each server once that it is away, and when all of them are back."""
+    """Reports once for each server that it is unreachable, and once when all servers are back."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say, self._away = say, set[int]()
         self._lock = threading.Lock()
 
     def begin(self, number: int, error: Unreachable) -> None:
-        """Note that this server does not answer."""
+        """Note that the server with this number does not answer."""
         with self._lock:
             if number not in self._away:
                 self._away.add(number)
                 self._say(f"{error}; waiting for it")
 
     def end(self, number: int) -> None:
-        """Note that it does, if it did not."""
+        """Note that the server with this number answers."""
         with self._lock:
             if number in self._away:
                 self._away.remove(number)
@@ -131,9 +131,9 @@ class Outage:
 
 
 class _Listener:
-    """Listens to events of jobs that match one of `patterns`, `rate` a second; keeps them until they are printed.
+    """Listens to events, at most `rate` a second, and keeps up to `MOST` of them until they are printed.
 
-    With `tags`, only of jobs that have one of them when the event comes.
+    The events are those of jobs that match one of `patterns`, and have one of `tags` when the event arrives, if any.
     """
 
     def __init__(
@@ -146,10 +146,10 @@ class _Listener:
         self._lock = threading.Lock()
         self._is_limited = False  # whether events are missing because of `rate`
         self.unread = 0  # events that are missing because too many others waited to be printed
-        self._reported = 0  # of these
+        self._reported = 0  # how many of these were reported
 
     def take_problems(self) -> Iterator[str]:
-        """Yield why events are missing that have come since the last time."""
+        """Yield why events are missing since the last call."""
         if self._is_limited:
             self._is_limited = False
             yield f"events are missing: there were more than {self._rate:,} a second, see --limit"
@@ -158,7 +158,7 @@ class _Listener:
             yield f"{missing:,} events are missing: they came faster than they were read"
 
     def listen(self) -> None:
-        """Listen to events of all shards until this process ends; one that is away does not silence the others."""
+        """Listen to the events of each shard until this process ends. An unreachable shard does not stop the others."""
         outage, (first, *others) = Outage(complain), list_listens(self._bike.store)
         for number, each in enumerate(others, 1):
             threading.Thread(target=self._listen_to, args=(each, outage, number), daemon=True).start()
@@ -168,7 +168,7 @@ class _Listener:
         self._listen(lambda: listen(self._wants), self._keep, outage, number)
 
     def listen_to_output(self, jobid: str) -> None:
-        """Listen to what the command of a job prints, until this process ends."""
+        """Listen to the output of the command of a job, until this process ends."""
         lines = Lines()
 
         def add(found: Iterable[bytes]) -> None:
@@ -177,10 +177,10 @@ class _Listener:
                 self._add(Line(time.time(), "output", jobid, "", None, None, None, escape(line), ""))
 
         def begin() -> Iterator[Printed | PastRun | None]:
-            add(lines.finish())  # what follows it was not heard
+            add(lines.finish())  # the rest of this line was missed
             return self._bike.store.live.listen([jobid])
 
-        # The other thread says that the server is away.
+        # The other thread reports that the server is unreachable.
         self._listen(begin, lambda part: add(lines.split(part)), Outage(lambda text: None))
 
     def _listen(
@@ -200,13 +200,13 @@ class _Listener:
                 return
 
     def _wants(self) -> bool:
-        """Return whether to read events that have come."""
+        """Return whether the rate limit allows to read further events."""
         has_any = self._allowance.has_any()
         self._is_limited |= not has_any
         return has_any
 
     def _keep(self, event: PastRun | LogEntry) -> None:
-        # Runs come only where they are wanted.
+        # Runs arrive only after `_wants` was true; changes by people always do.
         if not self._fits(event.jobid) or (isinstance(event, LogEntry) and not self._wants()):
             return
         if self._tags and not any(self._bike.store.catalog.keep_tagged([event.jobid], self._tags)):
@@ -223,7 +223,7 @@ class _Listener:
 
 
 def describe_line(line: Line, clock: Clock) -> str:
-    """Return a line for a person, without what could steer a terminal."""
+    """Return a line for a person, without characters that could control the terminal."""
     what = localize(line.detail, clock.name) if line.took is None else line.detail
     detail = f": {what}" if what else ""
     if line.kind == "output":

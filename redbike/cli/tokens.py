@@ -1,4 +1,4 @@
-"""Run the command token: give tokens to those who ask the API and the page, list them, and take them back."""
+"""Run the command token: make, list and revoke the tokens for the API and the page."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ from redbike.text.parsing import measure_duration
 
 
 def control_tokens(arguments: Arguments, config: Config) -> None:
-    """Make a token, take one back, or list them."""
+    """Make a token, revoke one, or list all."""
     if arguments["list"]:
         return _list_tokens(arguments, config)
     name = check_name(arguments["<NAME>"])
@@ -38,11 +38,11 @@ def _add(store: Store, name: str, role: str, patterns: Iterable[str], expires: f
     try:
         store.tokens.add(token)
     except ServerError:
-        # It may be kept all the same: by some shards, or as only the reply was lost.
+        # The token may be stored nevertheless: by some shards, or because only the reply was lost.
         print(secret)
         complain("store this token, as it is shown only now; it is valid if redbike token list has it")
         raise
-    # Alone in standard output, as the value of a variable is to be.
+    # Standard output has only the secret, so that a shell can assign it to a variable.
     print(secret)
     complain("store this token, as it is shown only now; send it as Authorization: Bearer TOKEN")
 
@@ -52,7 +52,7 @@ def _open_store(config: Config) -> Store:
 
 
 def _find_end(text: str, config: Config, store: Store) -> float | None:
-    """Return when a token expires, in epoch seconds: a time, or a duration from now on, by the server's clock."""
+    """Return when a token expires, in epoch seconds. `text` is a time, or a duration from the server's present time."""
     now, seconds = store.timeline.read_clock(), _measure(text)
     if seconds is None:
         end = parse_time(text, config, read_clock=lambda: now)
@@ -65,7 +65,7 @@ def _find_end(text: str, config: Config, store: Store) -> float | None:
 
 
 def _measure(text: str | None) -> float | None:
-    """Return the seconds of a duration, which has a unit; None for another text."""
+    """Return the seconds of a duration with a unit; None for any other text."""
     return measure_duration(text) if text and not text.replace(".", "").isdecimal() else None
 
 

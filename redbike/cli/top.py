@@ -1,4 +1,4 @@
-"""Run the command top: a screen that shows how things are, and is drawn anew every two seconds."""
+"""Run the command top, which shows the present state on a screen, and updates it every two seconds."""
 
 import os
 import select
@@ -30,14 +30,14 @@ from redbike.store.patterns import escape
 from redbike.store.sharded.missing import tolerate_missing
 
 INTERVAL = 2.0  # seconds
-ROWS = 60  # of a table, at most
+ROWS = 60  # the most rows of a table
 
 
 def show_top(arguments: Arguments, config: Config) -> None:
-    """Show it until somebody presses q, or a signal comes."""
+    """Show the screen until somebody presses q, or a signal ends the command."""
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise BadConfig("top needs a terminal; redbike health, queues, workers and jobs work without one")
-    # Imported here: without a terminal it is not needed.
+    # Imported here, because only a terminal needs it.
     from rich.console import Console
     from rich.live import Live
 
@@ -70,12 +70,12 @@ def show_top(arguments: Arguments, config: Config) -> None:
             if request.verb == "quit":
                 return
             if request.verb == "stop":
-                # Ctrl-Z: the shell gets its terminal as it was.
+                # Ctrl-Z: the terminal is restored already, so the shell can use it.
                 os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def _show(bike: Redbike, jobid: str) -> None:
-    """Print what `show` prints of a job, on the terminal as it was."""
+    """Print the output of ``redbike show`` for a job, on the restored terminal."""
     try:
         print_job(bike, jobid, read_job(bike, jobid))
     except (RedbikeError, OSError) as error:
@@ -84,7 +84,7 @@ def _show(bike: Redbike, jobid: str) -> None:
 
 
 class _Reader:
-    """Reads what is shown, in a thread of its own: a server that hangs must not hold up the keyboard."""
+    """Reads the data for the screen in its own thread, so that a hanging server does not block the keyboard."""
 
     def __init__(self, bike: Redbike, desk: Desk) -> None:
         self.view: View | None = None
@@ -93,7 +93,7 @@ class _Reader:
         self._requests: SimpleQueue[Request] = SimpleQueue()
 
     def read_on(self, events: "_Events") -> None:
-        """Read every `INTERVAL` seconds, until the process ends."""
+        """Read the data every `INTERVAL` seconds, and carry out requests, until the process ends."""
         while True:
             try:
                 with tolerate_missing() as missing:
@@ -108,7 +108,7 @@ class _Reader:
                     self._desk.said = self._carry_out(request)
 
     def take(self, requests: Sequence[Request]) -> Request | None:
-        """Carry out what can be done beside the screen, soon; return what is to be done with it."""
+        """Pass requests to the thread. Return the first request that needs the screen; None if there is none."""
         for request in requests:
             if request.verb in ("quit", "show", "stop"):
                 return request
@@ -127,7 +127,7 @@ class _Reader:
             return view
 
     def _carry_out(self, request: Request) -> str:
-        """Do it, and return what became of the job."""
+        """Carry out a request, and return a sentence with the result."""
         verbs = {"run": self._bike.run, "pause": self._bike.pause, "resume": self._bike.resume}
         try:
             steered = list(verbs.get(request.verb, self._bike.cancel)(escape(request.jobid)))
@@ -137,34 +137,34 @@ class _Reader:
 
 
 def _describe_missing(missing: Sequence[Unreachable]) -> str:
-    """Return which shards are not shown, as one line; "" if all are."""
+    """Return a line that says which shards do not answer; "" if all do."""
     more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
     return f"not all is shown{more}: {missing[0]}" if missing else ""
 
 
 class _Events:
-    """Waits for keys, signals and news at once."""
+    """Waits for keys, signals and new data at the same time."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
 
     def put(self, event: bytes) -> None:
-        """Wake who waits, also from a signal handler. One more makes no difference where very many wait."""
+        """Wake the waiting thread; a signal handler may call this. If the pipe is full, the event is not needed."""
         try:
             os.write(self._writer, event)
         except BlockingIOError:
             return
 
     def wait(self, desk: Desk) -> list[Request]:
-        """Wait; return what keys and signals ask for."""
+        """Wait for an event, and return the requests by keys and signals."""
         heard, keys = self._hear()
         if b"q" in heard or keys == b"":
             return [Request("quit")]
         return [*([Request("stop")] if b"z" in heard else ()), *desk.press((keys or b"").decode(errors="replace"))]
 
     def wait_for_key(self) -> None:
-        """Wait for a key, or a signal that ends or stops the program, which is heard again then."""
+        """Wait for a key, or a signal that ends or stops the program. The next `wait` gets this signal again."""
         while True:
             heard, keys = self._hear()
             if keys is not None or set(heard) & set(b"qz"):
@@ -172,14 +172,14 @@ class _Events:
                 return
 
     def _hear(self) -> tuple[bytes, bytes | None]:
-        """Wait; return events, and the keys that were pressed: None for none, b"" if the terminal is gone."""
+        """Wait. Return the events, and the pressed keys: None without a key, b"" if the terminal is gone."""
         ready, _, _ = select.select([self._reader, sys.stdin], [], [])
         heard = os.read(self._reader, 1000) if self._reader in ready else b""
         return heard, os.read(sys.stdin.fileno(), 1000) if sys.stdin in ready else None
 
     @contextmanager
     def hear(self, number: signal.Signals, event: bytes) -> Iterator[None]:
-        """Put `event` for each signal of this kind."""
+        """Until the end of the block, put `event` for each signal with this number."""
 
         def handle(_: int, __: FrameType | None) -> None:
             self.put(event)
@@ -193,7 +193,7 @@ class _Events:
 
 @contextmanager
 def _keys_come_at_once() -> Iterator[None]:
-    """Let the terminal pass on each key without a newline, and show none."""
+    """Until the end of the block, let the terminal send each key at once, without echo."""
     terminal = sys.stdin.fileno()
     try:
         before = termios.tcgetattr(terminal)

@@ -1,4 +1,4 @@
-"""What somebody chooses, types and asks for on the screen of `top`, key by key."""
+"""Interpret the keys that a person presses on the screen of `top`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ _KEYS = re.compile(r"\x1b\[\[?[0-9;?]*[ -/]*[@-~]|\x1bO.|.", re.DOTALL)
 
 
 class Request(NamedTuple):
-    """What is asked for: ``quit``, ``stop``, ``show``, ``look`` (for other jobs), or one of `VERBS`; of which job."""
+    """A request: ``quit``, ``stop``, ``show``, ``look`` (for other jobs), or a value of `VERBS`; and for which job."""
 
     verb: str
     jobid: str = ""
@@ -25,18 +25,18 @@ class Request(NamedTuple):
 
 @dataclass
 class Desk:
-    """What is chosen, typed and asked."""
+    """The state of the keyboard input: the chosen job, the typed pattern, and the question that is open."""
 
     jobids: Sequence[str] = ()  # on the screen, from its top
     chosen: str = ""
     pattern: str = ""  # which jobs are shown; "" for the usual ones
     order: str = BY_NEED
-    typed: str | None = None  # of a pattern; None while none is typed
-    question: Request | None = None
-    said: str = ""  # what became of the last request
+    typed: str | None = None  # the pattern as typed so far; None while nobody types one
+    question: Request | None = None  # it waits for y or n
+    said: str = ""  # the result of the last request
 
     def press(self, keys: str) -> Iterator[Request]:
-        """Take keys, and yield what they ask for."""
+        """Handle keys, and yield the requests that they make."""
         for key in _KEYS.findall(keys):
             if key == CTRL_D or (key in QUIT and self.typed is None and not self.question):
                 yield Request("quit")
@@ -90,7 +90,7 @@ class Desk:
         self.chosen = self.jobids[min(max(place, 0), len(self.jobids) - 1)]
 
     def describe(self) -> str:
-        """Return the line that says what is asked or typed, what became of a request, or what may be asked."""
+        """Return the last line of the screen: the question, the typed pattern, the result of a request, or the keys."""
         if self.question:
             return f"{self.question.verb.capitalize()} {self.question.jobid}? y: yes, any other key: no"
         if self.typed is not None:

@@ -1,4 +1,4 @@
-"""Draw what `top` shows: a line that says whether all is well, and tables for which there is room."""
+"""Draw the screen of `top`: whether all is well, and as many tables as there is room for."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -15,22 +15,22 @@ from redbike.schedule.clock import NOTHING, Clock, format_took
 from redbike.text.printable import name_number
 
 KEYS = "q ends it"
-TALL = 8  # lines from which on the last one says what one may do
+TALL = 8  # the least height, in lines, at which the last line names the keys
 
 
 class Section(NamedTuple):
-    """A table, and how many rows there are of it in all; those that there is no room for are not shown."""
+    """A table with the rows that are shown. `number` is how many rows exist in all."""
 
     columns: Sequence[Column]
     rows: Sequence[Any]
     number: int
-    is_of_jobs: bool = True  # one may choose a row of it
+    is_of_jobs: bool = True  # each row is a job, which the user can choose
 
 
 def draw(view: View | None, problem: str, title: str, clock: Clock, desk: Desk, width: int, height: int) -> Group:
-    """Return what fills a terminal of this size; `problem` is why there was no answer, "" if there was one.
+    """Return the content of a terminal with `width` columns and `height` lines. Set `desk.jobids` to the jobs on it.
 
-    The `desk` is told which jobs are on the screen.
+    `problem` says why the server did not answer; "" if it did.
     """
     lines: list[RenderableType] = [_make_title(title, clock, width)]
     if problem:
@@ -56,7 +56,7 @@ def _make_title(title: str, clock: Clock, width: int) -> Text:
 
 
 def _describe(view: View, clock: Clock, is_whole: bool) -> Iterator[Text]:
-    """Yield a line that says that all is well, or one for each of the first problems, and one with numbers."""
+    """Yield a line that says all is well, or a line for each of the first three problems; and a line with numbers."""
     glance = view.glance
     health = judge(glance, MAX_LAG)
     rate = sum(queue.rate or 0 for queue in glance.queues)
@@ -73,7 +73,7 @@ def _describe(view: View, clock: Clock, is_whole: bool) -> Iterator[Text]:
 
 
 def _list_found(view: View, clock: Clock, desk: Desk) -> list[Section]:
-    """Return the jobs that somebody looks for, in the order that is chosen."""
+    """Return a table of the jobs that match the pattern, in the chosen order."""
     first, *others = list_job_columns(clock)
     columns = first._replace(title="JOBS", show=lambda job: _name(job.jobid, desk)), *others
     found = view.found or ()
@@ -87,7 +87,7 @@ def _list_found(view: View, clock: Clock, desk: Desk) -> list[Section]:
 
 
 def _name(jobid: str, desk: Desk, style: str = "") -> Text:
-    """Return the id of a job, which stands out if the job is chosen."""
+    """Return the id of a job, highlighted if the job is chosen."""
     return make_text(jobid, f"{style} reverse".strip() if jobid == desk.chosen else style)
 
 
@@ -121,9 +121,9 @@ def _list_sections(view: View, clock: Clock, desk: Desk) -> list[Section]:
 
 
 def _share(sections: Sequence[Section], height: int) -> list[Section]:
-    """Return the tables with those rows for which there is room; all get one in turn for as long as there is some."""
+    """Return the tables with the rows for which there is room. The tables get further rows in turn."""
     shown = [0] * len(sections)
-    # A table needs three lines at least. Those for which there are none are left out.
+    # A table needs at least three lines. A table is left out if it has no rows, or no room.
     room = height
     for number, section in enumerate(sections):
         if section.rows and room >= 3:
@@ -140,7 +140,7 @@ def _fill(sections: Sequence[Section], width: int) -> Iterator[RenderableType]:
     for section in sections:
         first, *others = section.columns
         more = f" (of {section.number:,})" if section.number > len(section.rows) else ""
-        # Nothing goes on in the next line: each row is one.
+        # Texts are cut, not wrapped: each row is one line.
         columns = [first._replace(title=f"{first.title}{more}"), *others]
         columns = [each._replace(width=Width.CUT) if each.width == Width.FOLDED else each for each in columns]
         yield Text()

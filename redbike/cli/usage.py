@@ -1,15 +1,15 @@
-"""Read the usage text: the commands, the options of each, and what is said of them. Each is defined there only once."""
+"""Parse the usage text, which alone defines the commands, the options of each, and their descriptions."""
 
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-# How docopt reads a command line; types-docopt does not have these.
+# The parser of docopt for command lines, which types-docopt does not declare.
 from docopt import Argument, DocoptExit, Tokens, parse_argv  # type: ignore[attr-defined]
 from docopt import Option as ParsedOption  # type: ignore[attr-defined]
 
-GENERAL = ("--config", "--url")  # what every command takes
-OR = " | "  # between words, or options, of which one is needed
+GENERAL = ("--config", "--url")  # options of every command
+OR = " | "  # separates words, or options, of which exactly one is needed
 DASHES_HINT = "; put -- before an id that begins with a dash"
 COMMAND_HINT = "; put -- before the command"
 
@@ -17,8 +17,8 @@ COMMAND_HINT = "; put -- before the command"
 class UsageError(Exception):
     """A command line that does not match the usage.
 
-    In `message`, {} stands for `word`, which may be a secret. If one of `known` is similar to it, that is meant;
-    otherwise `hint` helps.
+    In `message`, {} stands for `word`, which may be a secret. The error suggests a name in `known` that is similar to
+    `word`, or else prints `hint`.
     """
 
     def __init__(self, message: str, word: str = "", known: Sequence[str] = (), hint: str = "") -> None:
@@ -27,28 +27,28 @@ class UsageError(Exception):
 
 
 class Option(NamedTuple):
-    """An option: how the usage spells it, such as ``-a --after=<TIMESTAMP>``, and what it says of it."""
+    """An option: its spelling in the usage, such as ``-a --after=<TIMESTAMP>``, and its description."""
 
     spelling: str
     text: str
 
     @property
     def names(self) -> list[str]:
-        """Its short name, if it has one, and its long one."""
+        """The short name, if there is one, and the long name."""
         return [name.partition("=")[0] for name in self.spelling.split()]
 
     @property
     def has_value(self) -> bool:
-        """Whether it takes a value."""
+        """Whether the option takes a value."""
         return "=" in self.spelling
 
 
 class Line(NamedTuple):
-    """A command line as docopt reads it, whether it matches the usage or not."""
+    """A command line as docopt splits it. It may not match the usage."""
 
     words: list[str]  # without options, and without --
-    options: list[tuple[str, Any]]  # their long names and their values
-    is_literal: bool  # there is a --, after which there are no options
+    options: list[tuple[str, Any]]  # long names and values
+    is_literal: bool  # whether there is a --, after which there are no options
 
 
 class Usage:
@@ -85,14 +85,14 @@ class Usage:
         return self.text.partition(f"\n{title}\n")[2].partition("\n\n")[0].splitlines()
 
     def read(self, arguments: Sequence[str]) -> Line:
-        """Return a command line. Raise `UsageError` for a value that an option needs, or does not take."""
+        """Return the parts of a command line. Raise `UsageError` for a missing or unexpected value of an option."""
         command = next((word for word in arguments if word in self.lines), "")
         own = (self.get_option(name, command) for name in self.options)
         options = [ParsedOption(*[None, *each.names][-2:], each.has_value) for each in own]
         try:
             parsed = parse_argv(Tokens(list(arguments)), options)
         except DocoptExit as error:
-            # docopt adds those that it does not know: it has met them before.
+            # docopt has added unknown options before the error to `options`. Report an unknown option first.
             self._check_names((option.name for option in options), command)
             name, verb, *_ = str(error).split()
             ending = "needs a value" if verb == "requires" else "takes no value"
@@ -118,7 +118,7 @@ class Usage:
         return line.words, names
 
     def _check_names(self, names: Iterable[str], command: str) -> None:
-        """Raise `UsageError` for the first option that is unknown. It suggests options that the command takes."""
+        """Raise `UsageError` for the first unknown option. The error suggests options of the command."""
         takes = self.lines.get(command, "<JOBID>")
         hint = COMMAND_HINT if "<PROGRAM>" in takes else DASHES_HINT if re.search("<JOBID>|<PATTERN>", takes) else ""
         for name in names:
@@ -127,11 +127,11 @@ class Usage:
                 raise UsageError("no option {}", name, known if name[:2] == "--" else [], hint)
 
     def find_option(self, name: str) -> str:
-        """Return the long name of an option, from that or from its short one; "" for none."""
+        """Return the long name of an option from its short or long name; "" if it is unknown."""
         return next((long for long, option in self.options.items() if name in option.names), "")
 
     def find_command(self, words: Sequence[str]) -> str:
-        """Return the command: the first word. Raise `UsageError` if there is none, or an unknown one."""
+        """Return the command, which is the first word. Raise `UsageError` if it is missing or unknown."""
         if not words:
             raise UsageError("a command is needed")
         if words[0] not in self.lines:
@@ -147,7 +147,7 @@ class Usage:
         return own + [name for name in GENERAL if "[options]" in line]
 
     def reduce(self, command: str) -> str:
-        """Return the part of the usage that is about `command`, for docopt, which takes longer for longer texts."""
+        """Return the part of the usage for `command`. docopt parses this faster than the whole text."""
         options = [f"  {self.get_option(name, command).spelling}" for name in self.get_options(command)]
         return "\n".join(["Usage:", f"  {self.lines[command]}", "", "Options:", *options])
 
@@ -158,11 +158,11 @@ def split_forms(text: str) -> list[str]:
 
 
 def list_words(line: str) -> list[str]:
-    """Return the words that may follow a command, as the `line` of its usage has them: ``<JOBID>``, ``[<CSV>]``.
+    """Return the words that may follow a command, as in the `line` of its usage: ``<JOBID>``, ``[<CSV>]``.
 
-    If it needs one of some words, they come first, as one with `OR`: ``start | stop``.
+    If the command needs one of several fixed words, these come first, as one text with `OR`: ``start | stop``.
     """
     found = re.search(r"\(([\w |]+)\)", line)
-    # A command with several forms has a word of its own in each.
+    # A command with several forms has a different first word in each form.
     choice = found[1] if found else OR.join(re.findall(r"redbike \[options\] [\w-]+ (\w+) ", line))
     return [choice] * bool(choice) + re.findall(r"(?<!=)(\[?<\w+>(?:\.\.\.)?\]?)", line)

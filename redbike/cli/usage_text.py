@@ -1,4 +1,4 @@
-"""The text from which the command line is parsed, and which its help shows; Python may run without docstrings."""
+"""The text that defines the command line and its help. It is no docstring, as Python may run without docstrings."""
 
 TEXT = """Redbike runs jobs on cron, iCal RRULE and one-off schedules, with Redis or Valkey as the only moving part.
 

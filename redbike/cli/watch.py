@@ -1,4 +1,4 @@
-"""Run the commands that tell others how things are: health, metrics."""
+"""Run the commands for monitoring: health, metrics."""
 
 import threading
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from redbike.queries.health import MAX_LAG, MOST_LAG, Health
 from redbike.queries.metrics_server import Page, Server, parse_address
 from redbike.text.parsing import measure_duration
 
-ANSWER_TIMEOUT = 1.5  # seconds for all that is asked about health, so that the command takes two
-JOB, LAG = PARAMETERS = ("job", "max-lag")  # of a request for /health
-NAP = 5.0  # seconds after which a signal is noticed that came in the instant before it slept
+ANSWER_TIMEOUT = 1.5  # seconds for all requests about health, so that the command takes at most two
+JOB, LAG = PARAMETERS = ("job", "max-lag")  # the parameters of a request for /health
+NAP = 5.0  # seconds after which a signal is noticed at the latest
 
 
 def tell_health(arguments: Arguments, config: Config) -> int:
-    """Print whether all is well, as one line; fail if it is not, also if there is no answer in time."""
+    """Print in one line whether all is well. Return 0 if it is, else 1, also if there is no answer in time."""
     health = ask_health(config, arguments["<PATTERN>"], _parse_lag(arguments["--max-lag"]))
     print(health.format_line())
     return DONE if health.is_well else FAILED
 
 
 def ask_health(config: Config, patterns: Sequence[str], max_lag: float) -> Health:
-    """Return whether all is well. A server that does not answer in time is a problem."""
+    """Return the health of Redbike. It has a problem if the server does not answer within `ANSWER_TIMEOUT`."""
     answers: list[Health | Exception] = []
 
     def ask() -> None:
@@ -41,7 +41,7 @@ def ask_health(config: Config, patterns: Sequence[str], max_lag: float) -> Healt
         except Exception as error:
             answers.append(error)  # it is raised below, in the thread that can report it
 
-    # A server that hangs, and the name of a host that is not found, would hold it up for longer.
+    # In a thread, because a hanging server, or a slow lookup of a host, could take longer than the timeout.
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     asking.join(ANSWER_TIMEOUT)
@@ -61,7 +61,7 @@ def _parse_lag(text: str | None) -> float:
 
 
 def tell_metrics(arguments: Arguments, config: Config) -> int:
-    """Print the metrics for Prometheus once, or serve them until the process is told to stop."""
+    """Print the metrics for Prometheus once; with ``--listen``, serve them until a signal ends the process."""
     listen = arguments["--listen"]
     address = None if listen is None else parse_address(listen)
     try:
@@ -75,7 +75,7 @@ def tell_metrics(arguments: Arguments, config: Config) -> int:
         return FAILED if figures.problem else DONE
 
     stopping = StopFlag()
-    # Before anybody can reach it: from then on a signal ends it in order.
+    # Handle signals before a client can connect, so that a signal ends the server in order.
     with SignalHandlers(lambda _: stopping.set()):
         try:
             health = partial(_answer_health, config)
@@ -93,7 +93,7 @@ def tell_metrics(arguments: Arguments, config: Config) -> int:
 
 
 def _answer_health(config: Config, given: dict[str, list[str]]) -> Page:
-    """Return whether all is well, by the parameters of a request. Raise `BadConfig` for one that is not known."""
+    """Answer a request for /health: 200 if all is well, else 503. Raise `BadConfig` for a bad parameter."""
     for name, values in given.items():
         if name not in PARAMETERS:
             raise BadConfig(f"unexpected parameter {name!r:.80}: {', '.join(PARAMETERS)} are known")

@@ -1,4 +1,4 @@
-"""Run the command web: the page, in a browser, until the process is told to stop."""
+"""Run the command web, which serves the page and the API until a signal ends the process."""
 
 import os
 from collections.abc import Callable
@@ -24,7 +24,7 @@ TOKEN = "REDBIKE_WEB_TOKEN"
 
 
 def show_page(arguments: Arguments, config: Config) -> None:
-    """Serve the page. It waits for a server of Redis that is away, and starts none."""
+    """Serve the page, and with ``--api`` the API. Redis may be unreachable meanwhile; no server is started."""
     listen = LISTEN if arguments["--listen"] is None else arguments["--listen"]
     address = parse_address(listen)
     try:
@@ -43,7 +43,7 @@ def show_page(arguments: Arguments, config: Config) -> None:
     proxies = read_proxies(arguments)
     site = Site(_make_opener(config, write), config.settings, keys, write, show_data)
     stopping = StopFlag()
-    # Before anybody can reach it: from then on a signal ends it in order.
+    # Handle signals before a client can connect, so that a signal ends the server in order.
     with SignalHandlers(lambda _: stopping.set()):
         try:
             bound = server.listen(address)
@@ -60,13 +60,13 @@ def show_page(arguments: Arguments, config: Config) -> None:
             served = server.mount_below(root_path, make_app(site, asks=asks, proxies=proxies, api=api), api)
             bound.listen()
             complain(f"listening on {server.get_url(bound)}{root_path}/")
-            with suppress(ServerError):  # it may be away, but a wrong number of shards stays so
+            with suppress(ServerError):  # Redis may come back later, but a wrong number of shards stays wrong
                 site.bike.store.agreement.check()
             server.serve(served, bound, stopping)
 
 
 def _has_tokens(site: "Site") -> bool:
-    """Tell whether there is a token of ``redbike token``, or may be one: Redis may not answer yet."""
+    """Tell whether ``redbike token`` has made a token. If Redis does not answer yet, assume that it has."""
     try:
         return bool(site.book.get()[0])
     except ServerError:
@@ -74,11 +74,11 @@ def _has_tokens(site: "Site") -> bool:
 
 
 def _make_opener(config: Config, write: bool) -> Callable[[], Redbike]:
-    """Return what opens the facade. A page that shows jobs needs no worker class; one that runs them does."""
+    """Return a function that opens the facade. Only with `write`, raise `BadConfig` for a bad worker class."""
     handler = load_to_steer(config) if write else load_to_look(config)
     who = name_operator() if write else None
     if find_embedded_server(config) is None:
-        # Nothing is sent by that, but a bad URL is refused at once.
+        # This sends nothing to the server, but it refuses a bad URL at once.
         connect(config.redis).close()
 
     def open_bike() -> Redbike:
