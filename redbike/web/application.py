@@ -1,4 +1,4 @@
-"""Put the pages together to an ASGI application."""
+"""Make the ASGI application, with the pages and the API."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
@@ -47,19 +47,19 @@ def app(
     who_header: str | None = None,
     api: bool = False,
 ) -> Starlette:
-    """Return the page on the jobs of `bike`, as an ASGI application; with `api` also the API below ``/api/``.
+    """Return the page for the jobs of `bike`, as an ASGI application; with `api`, also the API below ``/api/``.
 
-    With `write` it also changes them. With a `token` of 16 characters or more it answers only those who have shown
-    it; without, only requests whose Host is a loopback name. `hosts` are the only names that it takes as the Host;
-    ``["*"]`` takes any, for an application that mounts this one and checks who asks itself. Data of jobs, output and
-    tracebacks are shown with `show_data` alone. If there is no token, and several processes serve this page with
-    `write`, they need the same `secret`, of which the keys of forms are made. The log names who changes something by
-    the token or the address, and by the header `who_header` of a proxy that sets it itself, such as X-Forwarded-User.
-    Tokens of ``redbike token`` are taken too; if there are any, and no `hosts`, one is needed. Raise `BadConfig`.
+    Only with `write`, the page makes changes. Only with `show_data`, it shows data, output and tracebacks of jobs.
+    With a `token` (16 characters or more), a user has to log in. Tokens of ``redbike token`` are valid too; if there
+    are any, and no `hosts`, users also have to log in. Otherwise, the page only answers if the Host is a loopback name.
+    With `hosts`, it only answers to these names; ``["*"]`` is for an application that itself checks its users.
+    If several processes serve the page with `write` but no `token`, they need the same `secret` for the keys of forms.
+    The log names a user by the token and the address, or by the header `who_header`, which a proxy must set, such as
+    X-Forwarded-User. Raise `BadConfig`.
     """
     proxies = Proxies(check_header(who_header, "who_header"))
     site = Site(lambda: bike, bike.settings, Keys(token, secret), write, show_data)
-    # An application that names the hosts itself checks who asks itself.
+    # An application that passes `hosts` authenticates its users itself.
     return make_app(site, hosts, "if any" if hosts is None else "never", proxies, api)
 
 
@@ -70,7 +70,7 @@ def make_app(
     proxies: Proxies | None = None,
     api: bool = False,
 ) -> Starlette:
-    """Return the application with the pages of `site`. Raise `BadConfig` for `hosts` that are one text."""
+    """Return the application with the pages of `site`. Raise `BadConfig` if `hosts` is a single text."""
     if isinstance(hosts, str):
         raise BadConfig(f"bad hosts {hosts!r:.80}: a list of names is needed")
     names = None if hosts is None else {host.lower().strip("[]") for host in hosts}
@@ -97,20 +97,20 @@ def make_app(
         exception_handlers={HTTPException: partial(_refuse, site)},
         lifespan=partial(_lifespan, site, [live.stop, answers.hub.stop]),
     )
-    # Such a redirection would name the host and the path as this process sees them, not as the browser does.
+    # Such a redirect would have the host and the path as this process sees them, not as the browser does.
     starlette.router.redirect_slashes = False
-    # A server that waits for its connections before it ends calls `stop` of this first.
+    # A server that waits for its connections at its end calls `live.stop` first.
     starlette.state.live, starlette.state.site = live, site
     return starlette
 
 
 def make_live(site: Site) -> Live:
-    """Return what keeps those up to date who look at a site."""
+    """Return the live updates for the pages of a site."""
 
     def render(address: Address) -> str:
         page, query, role = address
         scope = {"type": "http", "method": "GET", "path": f"/{page}", "query_string": query.encode(), "headers": []}
-        # All who look share it: it belongs to no browser, and has the token of no form.
+        # All viewers share this page. So it belongs to no browser, and has no key of a form.
         with tolerate_missing():
             answer = PAGES[page](site, Request(scope | {"state": {"browser": "", "permit": Permit("", role)}}))
         return bytes(answer.body).decode()
@@ -131,7 +131,7 @@ async def _lifespan(site: Site, ends: Iterable[Callable[[], None]], _: Starlette
 
 
 async def _stream(live: Live, guard: Guard, request: Request) -> ASGIApp:
-    """Answer with the stream of what changes on a page."""
+    """Answer with a stream of the changes on a page."""
     page, _, query = request.query_params.get("page", "").partition("?")
     if page not in PAGES or page in STILL or len(query) > LONGEST:
         return say(404, "no such page")
@@ -160,7 +160,7 @@ def _show_problem(site: Site, scope: Scope, error: RedbikeError) -> Response:
 
 
 def _refuse(site: Site, request: Request, error: Exception) -> Response:
-    """Answer a request that no route is for."""
+    """Answer a request without a route."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     return say(status, "no such file") if is_asset(request.scope) else show_failure(site, request, status)
 
@@ -175,7 +175,7 @@ def _fail(site: Site, scope: Scope) -> Response:
 
 
 async def _change(site: Site, endpoint: FormEndpoint, request: Request) -> Response:
-    """Answer a form that changes something: there is no other way to do that."""
+    """Answer a form that makes a change. The pages make changes in no other way."""
     if not site.write:
         return say(403, "this page is read-only: start it with --write to change something")
     try:
@@ -193,7 +193,7 @@ def _run_form(endpoint: FormEndpoint, sent: Sent) -> Response:
     try:
         return endpoint(sent)
     except ServerError as error:
-        # A form cannot be loaded again as a page can. What it changes says itself what became of it.
+        # Unlike a page, a form cannot be loaded again. So lead back, and show the error there.
         return sent.refuse(error)
     except RedbikeError as error:
         return show_problem(sent.site, sent.request, error)
@@ -204,7 +204,7 @@ def _serve_asset(request: Request) -> Response:
     found = read_asset(name)
     if found is None:
         return say(404, "no such file")
-    # Under another address it is perhaps that of another version.
+    # Another query may mean another version of the file.
     is_current = request.url.query == name_asset(name).partition("?")[2]
     return Response(found, headers={"cache-control": FOREVER if is_current else "no-cache"}, media_type=ASSETS[name])
 
@@ -226,7 +226,7 @@ async def _log_in(site: Site, guard: Guard, request: Request) -> Response:
     except TooLong:
         return say(413, "this form is too long")
     except BadConfig:
-        given = ""  # no form of this page, so it has no token either
+        given = ""  # it is not a form of this page, so it has no token
     client = get_client(request.scope)
     if guard.tries.is_over(client):
         return show_login(site, request, "Too many wrong tokens. Wait a minute.", 429)
@@ -243,7 +243,7 @@ async def _log_in(site: Site, guard: Guard, request: Request) -> Response:
 
 
 async def _log_out(site: Site, request: Request) -> Response:
-    site.memory.take_notes(request.state.browser)  # the next person at this browser may be another one
+    site.memory.take_notes(request.state.browser)  # another person may use this browser next
     answer = RedirectResponse("./", 303)
     answer.headers["set-cookie"] = make_cookie(request.scope, site.keys.session_name, "", age=0)
     return answer

@@ -1,7 +1,6 @@
-"""What takes too long for a request: it is computed once for all who ask for it, beside the requests.
+"""Compute in the background what takes too long for a request, once for all requests that need it.
 
-There is one thread, and only while there is something to compute. It leaves half of the time to the requests, and to
-the server.
+One thread computes, and ends when nothing is left. It rests about half of the time, for the requests and the server.
 """
 
 import logging
@@ -18,22 +17,22 @@ from redbike.store.sharded.missing import tolerate_missing
 log = logging.getLogger("redbike.web")
 
 KEPT = 10.0  # seconds for which a result is kept
-SHARE = 10  # or this many times what it took to compute, if that is more
-RETRY = 5.0  # seconds after which it is tried again if it was not possible
-MOST_RESULTS, MOST_WAITING = 8, 4  # that are kept, and that wait for the thread
+SHARE = 10  # a result is kept for this many times its computing time, if that is longer than `KEPT`
+RETRY = 5.0  # seconds after which a failed computation is tried again
+MOST_RESULTS, MOST_WAITING = 8, 4  # the most tasks that are kept, and that wait for the thread
 LONGEST_PAUSE = 0.05  # seconds
-PATIENCE = 0.08  # seconds for which one waits for the first result: few jobs are looked at in that time
+PATIENCE = 0.08  # seconds for which a request waits for the first result, which is enough for few jobs
 
 Report = Callable[[int, int], None]
 
 
 class Stopped(Exception):
-    """The site is closed while something is computed."""
+    """The site was closed during a computation."""
 
 
 @dataclass
 class Task:
-    """Something that is computed, or was."""
+    """A computation, with its last result and its progress."""
 
     result: Any = None
     problem: str = ""  # why there is no newer result
@@ -45,21 +44,21 @@ class Task:
 
     @property
     def age(self) -> float | None:
-        """How many seconds the result is old; None without one."""
+        """The age of the result in seconds; None without a result."""
         return None if self.result is None else time.monotonic() - self._ended
 
     @property
     def is_fresh(self) -> bool:
-        """Whether there is no need to compute it again."""
+        """Whether the result, or the failure, is so new that it is not computed again."""
         if self.problem:
             return time.monotonic() - self._ended < RETRY
-        # Shards that are missing may be back soon, and to wait for them was no work.
+        # Missing shards may be back soon, and the computing time includes the wait for them.
         share = 1 if self.missing else SHARE
         return time.monotonic() - self._ended < max(KEPT, share * self._took)
 
 
 class Background:
-    """Computes tasks, each known by a key. It may be asked from any thread."""
+    """Computes tasks, each with a key. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
@@ -69,11 +68,11 @@ class Background:
         self._closing = threading.Event()
 
     def get(self, key: Hashable, compute: Callable[[Report], Any]) -> Task:
-        """Return the task `key` as it is now, and compute it if it is not fresh.
+        """Return the present state of the task `key`, and start `compute` if its result is not fresh.
 
-        Return a copy, which does not change any more: if the task ended while a page reads it, the page would show
-        neither a result nor progress. `compute` is given a function to call now and then, with how much of how much
-        is done. Wait a moment for the first result. Whoever uses a result notes what it is `missing`.
+        Wait up to `PATIENCE` seconds for the first result. `compute` gets a `Report`, which it has to call often, with
+        the work that is done and all work. The caller has to report the `missing` shards. Return a copy, because a task
+        that ends while a page reads it would show neither a result nor progress.
         """
         with self._lock:
             task = self._tasks.get(key)
@@ -94,7 +93,7 @@ class Background:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """End what is being computed, soon, when this ends."""
+        """At the end of the block, stop the present computation soon."""
         self._closing.clear()
         try:
             yield

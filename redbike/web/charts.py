@@ -1,6 +1,6 @@
-"""Charts, and strips of time with a lane for each kind of event, drawn by the server as SVG.
+"""Draw charts, and strips of time with a lane for each kind of event, as SVG.
 
-They need no script, and a style sheet colours them.
+The pictures need no script. The style sheet sets their colours.
 """
 
 from collections import Counter
@@ -18,20 +18,20 @@ from redbike.text.printable import name_number
 from redbike.web.rendering import draw_svg, show_number, show_took
 
 HEIGHT = 24  # of a small chart, in the units of its picture
-RUN, TALL, MARK = 8, 48, 8  # the width of a run, the height of the longest one, and of the mark above one
-AXIS, BELOW = 64, 10  # the width of what the height means, and the height of what the width means
-LEAST = 2.0  # height of a run that took no time
+RUN, TALL, MARK = 8, 48, 8  # the width of a run, the height of the longest run, and the height of the mark above it
+AXIS, BELOW = 64, 10  # the width of the labels of the vertical axis, and the height of those of the horizontal axis
+LEAST = 2.0  # the height of a run that took no time
 MOST_RUNS = 100  # in a chart
 MOST_OUTCOMES, CELL, CELL_HEIGHT, LOW = 20, 4, 16, 8  # runs in a strip, the size of one, and the height of a good one
 LEFT, WIDTH, LANE = 90, 900, 34  # of the names, of the time, which a small chart shares, and the height of a lane
-PARTS = 180  # of the time, in which things are drawn together
+PARTS = 180  # parts of the time; what is in the same part is drawn as one
 TICKS = 4
 
 Span = tuple[float, float]  # when the time begins, and its length in seconds
 
 
 def draw_hour(minutes: Sequence[int]) -> Markup:
-    """Return a chart of the runs that ended in each minute of the last hour, and its meaning in words."""
+    """Return a chart of the runs that ended in each minute of the last hour. Its label says the same in words."""
     most, total, width = max(minutes, default=0), sum(minutes), WIDTH / max(1, len(minutes))
     bars = "".join(
         f"M{place * width:.0f} {HEIGHT}v{-HEIGHT * number / most:.1f}h{width * 0.8:.0f}V{HEIGHT}z"
@@ -44,7 +44,7 @@ def draw_hour(minutes: Sequence[int]) -> Markup:
 
 
 def draw_outcomes(runs: Sequence[PastRun]) -> Markup:
-    """Return a strip of how the last runs of a job ended, the newest on the right; one that failed is a tall bar."""
+    """Return a strip with a bar for each of the last runs of a job, the newest on the right. A failed run is tall."""
     shown = runs[:MOST_OUTCOMES][::-1]
     paths = Markup("")
     for kind, height, failed in (("good", LOW, False), ("bad", CELL_HEIGHT, True)):
@@ -86,7 +86,7 @@ def _draw_run(place: int, number: int, run: PastRun, durations: Durations) -> Ma
         "bad" if run.has_failed else "good", left + 1, top, RUN - 2, height
     )
     if run.has_failed:
-        # A cross: nobody has to tell colours apart.
+        # A cross, so that nobody has to distinguish colours.
         bar += Markup('<path class="bad" d="M{:.1f} {:.1f}l4 4m0 -4l-4 4"/>').format(middle - 2, top - 6)
     elif number in durations.unusual:
         bar += Markup('<path class="unusual" d="M{:.1f} {:.1f}l3 5h-6z"/>').format(middle, top - 6)
@@ -94,7 +94,7 @@ def _draw_run(place: int, number: int, run: PastRun, durations: Durations) -> Ma
 
 
 def draw_strip(strip: Strip, label: str) -> Markup:
-    """Return a row of cells, the hotter the more runs they have."""
+    """Return a row of cells. A cell is hotter the more runs it has. `label` says what the strip shows."""
     paths = Markup("")
     for level in range(1, LEVELS + 1):
         cells = "".join(f"M{place} 0h1v1h-1z" for place, own in enumerate(strip.levels) if own == level)
@@ -104,7 +104,7 @@ def draw_strip(strip: Strip, label: str) -> Markup:
 
 
 def draw_incident(incident: Incident, label: str, name: Callable[[float], str]) -> Markup:
-    """Return a strip with a lane for each kind of thing; `name` writes an instant, `label` says what it shows."""
+    """Return a strip with a lane for each kind of event. `name` formats an instant; `label` says what it shows."""
     span = incident.since, max(incident.until - incident.since, 1.0)
     height = LANE * len(Lane)
     parts = [_draw_lane(incident, lane, LANE * (number + 1), span) for number, lane in enumerate(Lane)]
@@ -118,14 +118,14 @@ def draw_incident(incident: Incident, label: str, name: Callable[[float], str]) 
 def _draw_lane(incident: Incident, lane: Lane, bottom: int, span: Span) -> Markup:
     found = Counter(_find_part(moment.time, span) for moment in incident.moments if moment.lane is lane)
     most = max(found.values(), default=1)
-    # What is rare must be seen: a bar is never lower than a third.
+    # A bar is never lower than a third of the lane, so that rare events are visible.
     sizes = {part: (LANE - 6) * max(1 / 3, amount / most) for part, amount in found.items()}
     text = Markup('<text x="0" y="{}">{}</text>').format(bottom - 8, lane.value)
     return _draw_base(bottom) + text + _draw_bars(lane.value, sizes, bottom)
 
 
 def draw_load(rehearsal: Rehearsal, side: Side, most: int, label: str, name: Callable[[float], str]) -> Markup:
-    """Return a strip of the runs of one side of a rehearsal; `most` runs in a minute are as high as it is."""
+    """Return a strip of the runs of one side of a rehearsal. `most` runs in a minute have the full height."""
     span, height = (rehearsal.start, rehearsal.end - rehearsal.start), 2 * LANE
     densest = Counter[int]()
     for number, runs in enumerate(side.minutes):
@@ -142,7 +142,7 @@ def _draw_base(bottom: int) -> Markup:
 
 
 def _draw_bars(kind: str, sizes: Mapping[int, float], bottom: int) -> Markup:
-    """Return a bar for each part of the time, of this height."""
+    """Return a bar for each part of the time. `sizes` are the heights of the bars by part."""
     width = WIDTH / PARTS
     return Markup("").join(
         Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(

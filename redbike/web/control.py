@@ -1,6 +1,6 @@
-"""What the page does: the verbs of the command line, for sets of jobs and for queues, noted as those of a person.
+"""The changes that the page makes: the actions of the command line, for sets of jobs and for queues.
 
-A browser sends a form for that, which is done once, and answered.
+The log names the person who makes them. A browser sends a form for each action. The same form is carried out only once.
 """
 
 from collections import Counter
@@ -27,10 +27,10 @@ from redbike.web.permits import Permit
 from redbike.web.requests import Form, read_back
 from redbike.web.site import Site
 
-BATCH = 500  # jobs between two looks at how it goes
+BATCH = 500  # jobs that are changed in one step
 END = "end"  # the action that ends blackouts
-TRIED = "tried"  # what becomes of a job whose old occurrence is tried again
-GOES_ON = "told"  # what becomes of a job whose run was cancelled, and has not ended yet
+TRIED = "tried"  # the word for a job whose failed occurrence is tried again
+GOES_ON = "told"  # the word for a job whose run was cancelled, but has not ended yet
 USED_UP = {
     "again": "This form was sent before: what it asks for was done once, not twice.",
     "old": "This form is too old, so nothing was done. Check how things are now, and try again.",
@@ -39,9 +39,9 @@ USED_UP = {
 
 @dataclass(slots=True)
 class Done:
-    """How far an action came: jobs by what became of them, and what ended it early."""
+    """The result of an action: how many jobs had each result, and the error that ended it early."""
 
-    words: Counter[str] = field(default_factory=Counter)
+    words: Counter[str] = field(default_factory=Counter)  # the number of jobs by result
     error: RedbikeError | None = None
     run: list[str] = field(default_factory=list)  # the jobs that are due now
     warnings: list[str] = field(default_factory=list)
@@ -63,11 +63,11 @@ class Steerer:
         reason: str = "",
         blackout: Blackout | None = None,
     ) -> Done:
-        """Do something to each job, a batch at a time; what goes wrong on the way is in the answer.
+        """Carry out an action on jobs, in batches. An error of a batch is in the result, and ends the action.
 
-        To pause with a `blackout` is to pause again and again.
+        With a `blackout`, the action ``pause`` sets it. `until` is in epoch seconds.
 
-        Raise what is wrong with what was given, before anything is changed.
+        Raise `RedbikeError` for bad arguments, before any job is changed.
         """
         check_until(until, self.store.timeline.read_clock())
         check_reason(reason)
@@ -99,11 +99,11 @@ class Steerer:
         return [word for _, word in pause_jobs(self.store, jobids, until, reason)]
 
     def sign(self, blackout: Blackout) -> Blackout:
-        """Return a blackout with who sets it."""
+        """Return the blackout, with the name of the person who sets it."""
         return replace(blackout, by=self.store.who or "")
 
     def list_closed(self, jobids: Sequence[str]) -> list[str]:
-        """Return that the queues of jobs that are due now, or everything, are paused. It is only advice."""
+        """Return sentences that say which queues of these jobs are paused now, or that everything is. Ignore errors."""
         with suppress(RedbikeError):
             return list(list_closed(self.store, jobids, self.settings.timezone))
         return []
@@ -129,35 +129,35 @@ def name_person(request: Request, permit: Permit, way: str = "page") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A form that the page itself has given to this browser: that was checked."""
+    """A form that a browser has sent. Its key was checked, so this page made the form for this browser."""
 
     site: Site
     request: Request
     form: Form
 
     def make_steerer(self) -> Steerer:
-        """Return what changes jobs in the name of who has sent the form."""
+        """Return a `Steerer`, which changes jobs in the name of the sender."""
         return Steerer(self.site.bike, name_person(self.request, self.permit))
 
     @property
     def permit(self) -> Permit:
-        """What its sender may do."""
+        """What the sender may do."""
         permit: Permit = self.request.state.permit
         return permit
 
     def lead_back(self, note: Note, back: str | None = None) -> Response:
-        """Lead the browser back to where the form was, or to another place, and tell it something there."""
+        """Redirect the browser to the page of the form, or to `back`, which then shows the note."""
         self.site.memory.add_note(self.request.state.browser, note)
         return RedirectResponse(read_back(self.form) if back is None else back, 303)
 
     def refuse(self, error: RedbikeError) -> Response:
-        """Lead back, and tell which error came before anything was changed."""
+        """Redirect the browser back, with a note that nothing was changed because of this error."""
         return self.lead_back(Note(f"Nothing was done: {error}", is_problem=True, is_refusal=True))
 
     def do_once(self, do: Callable[[], Note | Response], back: str | None = None) -> Response:
-        """Call `do`, unless this form was sent before, and lead back with what it has to say; or give its answer.
+        """Call `do`, unless this form was sent before. Redirect back with its note, or return its response.
 
-        If `do` raises `RedbikeError`, or answers by itself, it has done nothing: the form may be sent again.
+        If `do` raises `RedbikeError` or returns a response, it has changed nothing, and the form may be sent again.
         """
         claim = self.site.memory.claim(self.form.get("once", ""), self.request.state.browser)
         if claim != "ok":

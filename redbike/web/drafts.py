@@ -1,9 +1,9 @@
-"""A job as a person types it into a form: what is wrong with it, and what it would change.
+"""A job as a person types it into a form: its errors, and what it would change.
 
-A form says what it was made from. So somebody who has had it open for a while does not overwrite what another has
-changed meanwhile.
+A form contains a seal of the job for which it was made. So a form that was open for a while does not overwrite what
+another person has changed meanwhile.
 
-While one types a schedule, it is shown in words, and with its next runs.
+While a person types a schedule, a preview shows it in words, with its next runs.
 """
 
 import json
@@ -33,7 +33,7 @@ SHOWN = 5  # instants
 
 @dataclass(slots=True)
 class Preview:
-    """A schedule in words and its next due times in epoch seconds; or what is wrong with it, by field."""
+    """A schedule in words, with its next due times in epoch seconds; or its errors, by field."""
 
     clock: Clock
     words: str = ""
@@ -66,7 +66,7 @@ def _foresee(preview: Preview, schedule: Schedule) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is stored of a job: texts of what it has."""
+    """The stored schedule, options and data of a job, as texts."""
 
     schedule: str | None = None  # None for no such job
     options: dict[str, str] = field(default_factory=dict)
@@ -74,13 +74,13 @@ class Kept:
 
     @classmethod
     def read(cls, store: Store, jobid: str) -> Self:
-        """Return what is stored of a job."""
+        """Read a job. Without such a job, `schedule` is None."""
         [row] = store.rows.read([jobid], with_data=True)
         texts = zip(OPTIONS, list_texts(row.options), strict=True)
         return cls(row.schedule, {name: text for name, text in texts if text}, row.data)
 
     def seal(self, keys: Keys) -> str:
-        """Return what is another text for anything else that is stored; it tells nothing of that."""
+        """Return a signature of the stored job. It differs for any other content, and does not reveal the content."""
         return keys.make_form(f"seen {json.dumps([self.schedule, self.options, self.data])}")
 
 
@@ -92,20 +92,20 @@ class Draft:
     schedule: str = ""
     tz: str = ""
     options: dict[str, str] = field(default_factory=dict)
-    data: str = ""  # "" leaves them as they are
-    seen: str = ""  # the seal of what the form was made from
-    was: str = "{}"  # the texts that it had then, as JSON; of data, a seal
+    data: str = ""  # "" does not change them
+    seen: str = ""  # the seal of the job for which the form was made
+    was: str = "{}"  # the texts of the form when it was made, as JSON; of data, a seal
 
     @classmethod
     def read(cls, form: Form) -> Self:
-        """Return what a form says."""
+        """Read the texts of a form."""
         texts = {name: form.get(name, "").replace("\r\n", "\n").strip() for name in ("schedule", "tz", DATA)}
         options = {name: form.get(name, "").strip() for name in OPTIONS}
         return cls(form.get("id", ""), options=options, seen=form.get("seen", ""), was=form.get("was", ""), **texts)
 
     @classmethod
     def show(cls, jobid: str, kept: Kept, keys: Keys, show_data: bool) -> Self:
-        """Return a form with what is stored of a job, as far as that may be shown: no URL, which may be secret."""
+        """Return a form with the stored texts of a job: without URLs, which may be secret; data if `show_data`."""
         options = {name: text for name, text in kept.options.items() if OPTIONS[name].kind != "url"}
         schedule = (kept.schedule or "").encode(errors="replace").decode()
         data = indent_data(kept.data).encode(errors="replace").decode() if show_data else ""
@@ -113,13 +113,13 @@ class Draft:
         return cls(jobid, schedule, "", options, data, kept.seal(keys), json.dumps(was))
 
     def find_zone(self, kept: Kept, zone: str) -> str:
-        """Return where its schedule is without a zone: in `zone`, but in UTC if it is just the text that is stored."""
+        """Return the zone for a schedule without one: `zone`, but UTC if the text is exactly the stored one."""
         return "UTC" if self.schedule == kept.schedule and not self.tz else zone
 
     def preview(self, zone: str, kept: Kept, now: float) -> Preview:
-        """Return what its schedule means; `zone` is where it is without a zone of its own, unless it is `kept`.
+        """Return the meaning of the schedule. `zone` applies if it names none, and is not the one in `kept`.
 
-        That neither needs Redis, nor takes a time that depends on the text.
+        This does not need Redis, and its computing time does not depend on the text.
         """
         preview, field_name = Preview(Clock(now, zone)), "tz"
         try:
@@ -136,7 +136,7 @@ class Draft:
         return preview
 
     def check(self, store: Store, zone: str, now: float) -> dict[str, str]:
-        """Return what is wrong with it, by field."""
+        """Return the errors of the draft, by field."""
         errors: dict[str, str] = {}
         try:
             store.queue_to_set(check_own_jobid(self.jobid))
@@ -155,9 +155,9 @@ class Draft:
         return errors
 
     def list_changes(self, kept: Kept) -> dict[str, Any]:
-        """Return the options and data that it changes of what is stored, as `Redbike.set` takes them.
+        """Return the options and data that differ from the stored ones, as `Redbike.set` takes them.
 
-        Data and URLs that are left empty are not changed: they may not have been shown.
+        Empty data and URLs change nothing, because the form may not have shown the stored ones.
         """
         found: dict[str, Any] = {}
         for name, text in self.options.items():
@@ -169,7 +169,7 @@ class Draft:
         return found
 
     def merge(self, fresh: "Draft", keys: Keys) -> "Draft":
-        """Return this draft on top of what is stored by now: what nobody has typed here is as it is there."""
+        """Return this draft merged with `fresh`, a form of the present job. Only texts that were changed here stay."""
         was = load_object(self.was) or {}
         options = {
             name: fresh.options.get(name, "") if text == was.get(name, "") else text
@@ -181,7 +181,7 @@ class Draft:
 
 
 def compare(before: Kept, after: Kept) -> list[str]:
-    """Return what has become of a job, a text for each difference; without what is secret."""
+    """Return a text for each difference between two states of a job, without URLs and data, which may be secret."""
     found = []
     if before.schedule != after.schedule:
         found.append(f"schedule {before.schedule or 'none'} → {after.schedule or 'none'}")
@@ -196,7 +196,7 @@ def compare(before: Kept, after: Kept) -> list[str]:
 
 
 def name_default(name: str, settings: Settings) -> str:
-    """Return in words what holds for a job that does not have an option."""
+    """Return in words the value that applies to a job without this option."""
     option = OPTIONS[name]
     value = getattr(settings, option.key) if option.is_setting else option.default
     if option.kind == "url":
@@ -207,7 +207,7 @@ def name_default(name: str, settings: Settings) -> str:
 
 
 def indent_data(text: str) -> str:
-    """Return data for people: with line breaks, unless they are damaged, or that would make them much longer."""
+    """Return data (JSON) with line breaks for people. Damaged or long data are returned unchanged."""
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False) if text and len(text) < PRETTY else text
     except (ValueError, RecursionError):

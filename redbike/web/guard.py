@@ -1,9 +1,9 @@
-"""The guard of the page and of the API: it knows who asks, by a token, by a session, or by what a proxy says.
+"""The guard authenticates requests to the page and to the API, by a token, by a session, or by the headers of a proxy.
 
-1. Without a token, only a loopback name is taken as the Host: a page from elsewhere must not reach it by a name of its
-   own that leads here. An application that mounts the page may name other hosts.
-2. A token is the one of the operator, REDBIKE_WEB_TOKEN, or one of ``redbike token``. Those are read again each second,
-   and while Redis does not answer, those count that were read last.
+1. If no token is needed, the Host must be a loopback name. Otherwise a foreign page could reach this server by a name
+   that resolves to this machine (DNS rebinding). An application that mounts the page may name other hosts.
+2. A token is the operator's REDBIKE_WEB_TOKEN, or a token of ``redbike token``. The latter are cached for a second, and
+   while Redis does not answer, the cached ones count.
 """
 
 import threading
@@ -22,15 +22,15 @@ from redbike.web.permits import Permit, Refusal
 from redbike.web.proxies import Person, Proxies
 from redbike.web.requests import get_client, is_loopback, read_bearer, read_cookies, read_host
 
-ANY = "*"  # among the hosts: each
-FRESH = 1.0  # seconds for which the tokens count that were read
+ANY = "*"  # in the list of hosts: any host
+FRESH = 1.0  # seconds for which the tokens are cached
 CHALLENGE = {"www-authenticate": "Bearer"}
 
-Asks = Literal["always", "if any", "never"]  # for a token; the second: if there is one of ``redbike token``
+Asks = Literal["always", "if any", "never"]  # when a token is needed; "if any": if ``redbike token`` has made one
 
 
 class Book:
-    """The tokens of ``redbike token``, as they were a moment ago. It may be asked from any thread."""
+    """A cache of the tokens of ``redbike token``. Any thread may use it."""
 
     def __init__(self, read: Callable[[], tuple[list[Token], float]]) -> None:
         self._read = read
@@ -41,11 +41,11 @@ class Book:
 
     @property
     def is_fresh(self) -> bool:
-        """Tell whether nothing has to be read to answer."""
+        """Whether `get` answers from the cache."""
         return self._found is not None and time.monotonic() - self._tried < FRESH
 
     def get(self, anew: bool = False) -> tuple[list[Token], float]:
-        """Return the tokens, and Redis' clock; `anew` as they are. Raise `RedbikeError` if Redis never answered."""
+        """Return the tokens, and Redis' clock; if `anew`, uncached. Raise `RedbikeError` if Redis never answered."""
         with self._reading:
             if anew or not self.is_fresh:
                 self._refresh()
@@ -65,13 +65,13 @@ class Book:
         self._tried = time.monotonic()
 
     def find(self, name: str) -> Token | None:
-        """Return the token of a name if it is valid."""
+        """Return the token with this name if it is valid, else None."""
         tokens, now = self.get()
         return next((token for token in tokens if token.name == name and token.is_valid(now)), None)
 
     def find_secret(self, secret: str) -> Token | None:
-        """Return the token with this secret if it is valid."""
-        # One that was made just now counts at once. Wrong ones are limited, see `Tries`.
+        """Return the token with this secret if it is valid, else None."""
+        # Without the cache, a new token is valid at once. `Tries` limits how often wrong ones cause a read.
         for anew in (False, True):
             tokens, now = self.get(anew)
             if found := find_token(tokens, secret, now):
@@ -80,7 +80,7 @@ class Book:
 
 
 class Guard:
-    """Tells who asks. `writes` tells whether the page may change anything, whoever asks."""
+    """Authenticates requests. Unless `writes`, all roles are reduced to ``read``."""
 
     def __init__(
         self, keys: Keys, book: Book, writes: bool, hosts: Collection[str] | None, asks: Asks, proxies: Proxies
@@ -91,13 +91,13 @@ class Guard:
 
     @property
     def asks_always(self) -> bool:
-        """Whether nobody may do anything who is not known."""
-        # Once there was a token, taking it back opens nothing.
+        """Whether each request needs a token, a session or a trusted proxy."""
+        # Once there was a token, its removal does not open the page to everybody.
         had_any = self._asks == "if any" and self.book.had_any
         return self.keys.are_asked_for or self._asks == "always" or had_any
 
     def refuse_host(self, headers: Headers) -> Refusal | None:
-        """Return why a request to this Host is not answered; None if it is."""
+        """Return why a request to this Host is refused; None if it is allowed."""
         host = read_host(headers)
         if host is None:
             return Refusal(400, "one header Host is needed, with a name or an address")
@@ -114,11 +114,11 @@ class Guard:
     async def identify(
         self, scope: Scope, headers: Headers, cookies: Sequence[str] = (), is_new: bool = True
     ) -> Permit | Refusal | None:
-        """Return what somebody may do, or why not; None for a stranger. `cookies` may be sessions.
+        """Return what the sender may do, or why the request is refused; None for a stranger. `cookies` may be sessions.
 
-        Wrong tokens are counted, and limited, if the request `is_new`.
+        If the request `is_new`, wrong tokens are counted, and limited.
 
-        Raise `RedbikeError` if Redis has not told yet which tokens there are.
+        Raise `RedbikeError` if the tokens could not be read yet.
         """
         person = self._proxies.find_person(scope, headers)
         if (secret := read_bearer(headers)) is not None:
@@ -133,20 +133,20 @@ class Guard:
         return None if await self.asks() else self._permit(person.name if person else "", "write")
 
     async def asks(self) -> bool:
-        """Tell whether a token is needed. Raise `RedbikeError` if Redis has not told yet whether there are any."""
+        """Tell whether a token is needed. Raise `RedbikeError` if the tokens could not be read yet."""
         if self._asks == "if any" and not self.asks_always:
             await run_in_threadpool(self.book.get)
         return self.asks_always
 
     async def still_permits(self, scope: Scope, permit: Permit) -> bool:
-        """Tell whether who has sent a request, a while ago, may still do what was permitted then."""
+        """Tell whether the sender of an earlier request still has the same permit."""
         headers = Headers(scope=scope)
         cookies = read_cookies(headers, self.keys.session_name)
         try:
-            # It was right when it was sent: so it is no guess, and the guesses of others do not end it.
+            # Not as a new request: its token was right, so it is no guess, and guesses by others do not end it.
             return await self.identify(scope, headers, cookies, is_new=False) == permit
         except RedbikeError:
-            return True  # a stream says itself that Redis is away
+            return True  # the stream itself reports that Redis is away
 
     async def _check_secret(self, client: str, secret: str, person: Person | None, is_new: bool) -> Permit | Refusal:
         if is_new and self.tries.is_over(client):

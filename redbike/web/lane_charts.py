@@ -1,4 +1,4 @@
-"""Lanes of a timeline, drawn by the server as SVG: each is a strip as wide as its column, whatever that is."""
+"""Draw the lanes of a timeline as SVG. Each lane is a strip that is as wide as its column of the page."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,15 +11,15 @@ from redbike.schedule.clock import Clock
 from redbike.text.printable import name_number
 from redbike.web.rendering import draw_svg, show_text
 
-PARTS = 180  # of the time, into which the runs of a queue are put
+PARTS = 180  # parts of the time, in each of which the runs of a queue are counted
 WIDTH, HEIGHT = 900, 20  # of a lane, in the units of its picture
-THIN = 2.0  # of what is shorter, or of what is few
-# How high a run of a job is. What failed is as high as its lane: nobody has to tell colours apart.
+THIN = 2.0  # the least width, or height, of a bar
+# The height of a run of a job. A failed run is as high as its lane, so that nobody has to distinguish colours.
 HEIGHTS = {Kind.FAILED: HEIGHT, Kind.RUNNING: 14, Kind.OK: 10, Kind.PLANNED: 5}
 
 
 class DrawnLane(NamedTuple):
-    """A lane with its picture, and in words what the picture shows; that of the marks has no name."""
+    """A lane with its picture, and the same in words. The lane of the marks has the name ""."""
 
     name: str
     picture: Markup
@@ -84,7 +84,7 @@ def _draw_events(found: Lanes, lane: Lane) -> Iterator[Markup]:
     paths: dict[Kind, dict[str, None]] = {}
     for event in lane.events:
         left, right, height = _place(found, event.start), _place(found, event.end), HEIGHTS[event.kind]
-        # What cannot be told apart is drawn once.
+        # Runs that look the same are drawn once.
         bar = f"M{left:.0f} {HEIGHT - height}h{max(THIN, right - left):.0f}v{height}H{left:.0f}z"
         paths.setdefault(event.kind, {})[bar] = None
     for kind, bars in paths.items():
@@ -92,7 +92,7 @@ def _draw_events(found: Lanes, lane: Lane) -> Iterator[Markup]:
 
 
 def _list_parts(lane: Lane) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield for each part of the time how much of a queue failed in it, went on, ended well, and is planned."""
+    """Yield for each part of the time its number, and how many runs failed, run, succeeded, and are planned in it."""
     counts = [lane.parts.get(kind, Counter[int]()) for kind in (Kind.FAILED, Kind.RUNNING, Kind.OK, Kind.PLANNED)]
     for part in sorted(set().union(*counts)):
         failed, running, good, planned = (count[part] for count in counts)
@@ -100,7 +100,7 @@ def _list_parts(lane: Lane) -> Iterator[tuple[int, int, int, int, int]]:
 
 
 def _draw_parts(lane: Lane, most: int) -> Iterator[Markup]:
-    """Yield the runs of a queue: what failed hangs from the top, all else stands one above the other."""
+    """Yield the runs of a queue as bars. Failed runs hang from the top; the others are stacked from the bottom."""
     size, paths = WIDTH // PARTS, dict[Kind, str]()
 
     def add(kind: Kind, part: int, number: int, top: float) -> float:

@@ -1,11 +1,11 @@
-"""Live updates: what changes on the pages that somebody looks at, rendered once for all who look at the same.
+"""Live updates of the pages that are open in browsers. A view is rendered once for all its viewers.
 
-While there are viewers, two threads run. One listens to the events that ``tail`` prints, and only remembers that there
-was one. The other renders each distinct view at most once a second, and rests after that for so long that all of it
-takes a small part of a core, however many views there are. Viewers are sent the fragments that have changed.
+While there are viewers, two threads run. One listens to the events that ``tail`` prints, and only notes that one came.
+The other renders each distinct view at most once a second. Then it rests in proportion to its work, so that it uses a
+small part of a core, however many views there are. Viewers get the fragments that have changed.
 
-A fragment is an element with an ``id`` and the attribute ``data-live``. All who look at a page share it. So what
-belongs to one browser, such as a form with its token, stands beside the fragments.
+A fragment is an element with an ``id`` and the attribute ``data-live``. All viewers of a page share it. So content for
+one browser, such as a form with its key, must be outside of the fragments.
 """
 
 import json
@@ -24,19 +24,19 @@ from redbike.web.stream import Reader
 
 log = logging.getLogger("redbike")
 
-VIEWERS = 200  # at most; each holds a connection
-PACE = 1.0  # seconds between two renderings of a view, at least
-SELDOM = 2.0  # seconds between two if nothing was heard: not all that changes is an event
-REST = 24.0  # times as long as this process worked to render all views, it rests
-LEISURE = 4.0  # times as long as the server was asked, too
-RETRY = 1.0  # seconds, about, after which a server that is away is asked again
-CLOCK = "clock"  # the fragment that says when it was so; it alone is no news
+VIEWERS = 200  # the most viewers; each holds a connection
+PACE = 1.0  # the least seconds between two renderings of a view
+SELDOM = 2.0  # the least seconds without an event: some changes have none
+REST = 24.0  # the rest lasts this many times the CPU time of rendering all views
+LEISURE = 4.0  # and at least this many times the whole time of rendering, with the requests to the server
+RETRY = 1.0  # seconds, on average, between two attempts to reach a server
+CLOCK = "clock"  # the fragment with the time of the data; if only this changes, nothing is sent
 
-Address = tuple[str, str, Role]  # the page, its query, and what those who look may do
+Address = tuple[str, str, Role]  # the page, its query, and the role of the viewers
 Render = Callable[[Address], str]
 Listen = Callable[[Callable[[], bool], Callable[[], bool]], Iterable[object]]
-# What comes from elsewhere is escaped, so these characters make tags only where a template has them. It may have the
-# name of the attribute in it, so whole attributes are passed over.
+# Data are escaped, so only the templates make tags. But data may contain the name of the attribute, so the pattern
+# skips whole attributes.
 BEGINNING = re.compile(r'<([a-z][a-z0-9]*)((?:\s+[^\s<>="]+(?:="[^"<>]*")?)*?\sdata-live(?:[\s=][^<>]*)?)>')
 NAME = re.compile(r'\sid="([^"<>]+)"')
 AGE = re.compile(r'data-age="([0-9.]+)"')
@@ -44,7 +44,7 @@ RELATIVE = re.compile(r"(<time [^<>]*data-at=[^<>]*>)[^<]*")
 
 
 def find_fragments(page: str) -> dict[str, str]:
-    """Return the fragments of a page by id, each with its own tag. One inside of another is a part of that."""
+    """Return the fragments of a page by id, each with its own tag. A nested one is only a part of the outer one."""
     found, place = dict[str, str](), 0
     while begin := BEGINNING.search(page, place):
         place = _find_end(page, begin)
@@ -55,7 +55,7 @@ def find_fragments(page: str) -> dict[str, str]:
 
 
 def _find_end(page: str, begin: re.Match[str]) -> int:
-    """Return where an element ends: where as many tags of its kind are closed as are opened."""
+    """Return the position after the closing tag of an element."""
     depth = 1
     for tag in re.compile(rf"<(/?){begin[1]}(?=[\s>])[^<>]*>").finditer(page, begin.end()):
         depth += -1 if tag[1] else 1
@@ -65,24 +65,24 @@ def _find_end(page: str, begin: re.Match[str]) -> int:
 
 
 def strip_distances(fragment: str) -> str:
-    """Return a fragment without what changes by itself as time goes on: how far away its instants are."""
+    """Return a fragment without the texts that change as time passes: the distances of its instants from now."""
     return RELATIVE.sub(r"\1", fragment)
 
 
 @dataclass
 class View:
-    """What is shown at an address: its fragments, and when each has changed. The lock of `Live` guards it."""
+    """The fragments of the page at an address, and when each has changed. The lock of `Live` guards it."""
 
     address: Address
     name: str = field(default_factory=lambda: secrets.token_hex(4))
     version: int = 0  # 0 before it was rendered
     rendered: float = 0.0  # when (monotonic)
-    parts: dict[str, tuple[int, str]] = field(default_factory=dict)  # the version that brought it, the fragment
-    problem: str = ""  # why it is not rendered now
+    parts: dict[str, tuple[int, str]] = field(default_factory=dict)  # by id: the version of the change, the fragment
+    problem: str = ""  # why the view cannot be rendered now
     viewers: set["Viewer"] = field(default_factory=set)
 
     def take(self, page: str) -> bool:
-        """Take over what has changed of a page; tell whether anything has."""
+        """Store the changed fragments of a new page. Return whether anything but the clock has changed."""
         is_news, self.problem, self.rendered = bool(self.problem) or not self.version, "", time.monotonic()
         found = find_fragments(page)
         changed = {name: part for name, part in found.items() if self._differs(name, part)}
@@ -97,14 +97,14 @@ class View:
         return name not in self.parts or strip_distances(self.parts[name][1]) != strip_distances(part)
 
     def write(self, since: int) -> bytes:
-        """Return an event with the fragments that are newer than version `since`, as the stream has it."""
+        """Return an event for the stream: the fragments that are newer than version `since`, or the problem."""
         if self.problem:
             return write_event("trouble", self.problem)
         parts = {name: part for name, (version, part) in self.parts.items() if version > since}
         return write_event("parts", parts | self.write_clock(), f"{self.name}-{self.version}")
 
     def write_clock(self) -> dict[str, str]:
-        """Return the clock, if there is one, which says how many seconds ago it was right."""
+        """Return the fragment of the clock with its age in seconds; {} if the page has none, or a problem."""
         if CLOCK not in self.parts or self.problem:
             return {}
         since = time.monotonic() - self.rendered
@@ -112,7 +112,7 @@ class View:
 
 
 class Viewer(Reader):
-    """One who looks."""
+    """A browser that follows a view. `last` is the id of the last event that it has received."""
 
     def __init__(self, view: View, last: str) -> None:
         super().__init__()
@@ -124,10 +124,10 @@ class Viewer(Reader):
 
 
 class Live:
-    """All who look, and what they look at.
+    """All viewers and their views.
 
-    `render` returns the page at an address, `listen` yields events, see `redbike.store.log.Events.listen`, and
-    `name_time` is the time of this process in words.
+    `render` returns the page at an address. `listen` yields events, see `redbike.store.log.Events.listen`. `name_time`
+    returns the time of this process in words.
     """
 
     def __init__(self, render: Render, listen: Listen, name_time: Callable[[], str]) -> None:
@@ -139,7 +139,7 @@ class Live:
         self._is_stopped = False
 
     def join(self, address: Address, last: str) -> Viewer | None:
-        """Return one more viewer, who has seen what the id `last` stands for; None if there are too many."""
+        """Return a new viewer, who has received the event with the id `last`; None if there are too many."""
         with self._lock:
             if self._is_stopped or sum(len(view.viewers) for view in self._views.values()) >= VIEWERS:
                 return None
@@ -152,7 +152,7 @@ class Live:
             return viewer
 
     def leave(self, viewer: Viewer) -> None:
-        """Forget a viewer, and the view if nobody else looks at it."""
+        """Remove a viewer, and the view if it was the last viewer."""
         with self._lock:
             viewer.view.viewers.discard(viewer)
             if not viewer.view.viewers and self._views.get(viewer.view.address) is viewer.view:
@@ -162,7 +162,7 @@ class Live:
                 self._watch = None
 
     def stop(self) -> None:
-        """End all streams at once; none begins any more."""
+        """End all streams at once, and let no further stream begin."""
         with self._lock:
             self._is_stopped = True
             viewers = [viewer for view in self._views.values() for viewer in view.viewers]
@@ -170,7 +170,7 @@ class Live:
             viewer.wake(is_over=True)
 
     def take_message(self, viewer: Viewer) -> bytes:
-        """Return what a viewer has not seen yet; nothing if it has seen all."""
+        """Return an event with what is new for a viewer; b"" if nothing is."""
         view = viewer.view
         with self._lock:
             if view.problem == viewer.problem and (view.problem or viewer.sent == view.version):
@@ -180,17 +180,17 @@ class Live:
             return message
 
     def write_beat(self, viewer: Viewer) -> bytes:
-        """Return what says that the stream is alive, and when what is shown was so."""
+        """Return an event that shows that the stream is alive, with the clock."""
         with self._lock:
             return b": alive\n" + write_event("beat", viewer.view.write_clock())
 
     def list_views(self, only_new: bool) -> list[View]:
-        """Return what somebody looks at; `only_new` what was never rendered."""
+        """Return the views; with `only_new`, only those that were never rendered."""
         with self._lock:
             return [view for view in self._views.values() if not (only_new and (view.version or view.problem))]
 
     def refresh(self, views: Iterable[View], away_since: str) -> str:
-        """Render `views`. Return since when the server is away, "" if it is there."""
+        """Render `views`. Return since when the server does not answer, as a text; "" if it does."""
         for view in views:
             try:
                 page = self._render(view.address)
@@ -223,7 +223,7 @@ class Live:
 
 
 class _Watch:
-    """The two threads. They end soon after `end`; those of the next watch are others."""
+    """The two threads. They end soon after `end`. A later `_Watch` has its own threads."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -234,7 +234,7 @@ class _Watch:
             threading.Thread(target=work, name=f"redbike-web-live{work.__name__}", daemon=True).start()
 
     def wake(self) -> None:
-        """Let it render what is new."""
+        """Let the second thread render new views soon."""
         self._wake.set()
 
     def end(self) -> None:
@@ -243,7 +243,7 @@ class _Watch:
         self._wake.set()
 
     def _listen(self) -> None:
-        # Nobody needs to read further events before the one that was heard is shown.
+        # After an event, further events are not read until the views are rendered.
         while not self._is_over.is_set():
             try:
                 for _ in self._live.listen(lambda: not self._has_news.is_set(), self._is_over.is_set):
@@ -251,7 +251,7 @@ class _Watch:
                         self._has_news.set()
                         self._wake.set()
             except RedbikeError:
-                pass  # what is rendered says so
+                pass  # rendering reports it
             except Exception:
                 log.exception("live updates: no event can be received")
             self._is_over.wait(RETRY * random.uniform(0.5, 1.5))
@@ -267,7 +267,7 @@ class _Watch:
             away_since = self._live.refresh(self._live.list_views(only_new=not is_round), away_since)
             if is_round:
                 ended = time.monotonic()
-                # What takes long only because the server is away costs nothing.
+                # If it took long only because the server is away, do not rest in proportion.
                 spent = max((time.thread_time() - worked) * REST, (ended - began) * LEISURE)
                 rest = RETRY * random.uniform(0.5, 1.5) if away_since else spent
                 earliest, latest = ended + max(PACE, rest), ended + max(SELDOM, rest)
@@ -276,6 +276,6 @@ class _Watch:
 
 
 def write_event(kind: str, value: object, name: str = "") -> bytes:
-    """Return an event as the stream has it. JSON has no line break in it."""
+    """Return an event in the format of the stream. Its JSON has no line breaks."""
     head = f"id: {name}\n" if name else ""
     return f"{head}event: {kind}\ndata: {json.dumps(value)}\n\n".encode()

@@ -1,9 +1,9 @@
-"""The login before the page: who may look, who may change something, and what a browser may do with the answer.
+"""The middleware in front of the pages: it checks who may read, who may make changes, and adds security headers.
 
-1. `redbike.web.guard` knows which hosts are answered to, and who asks.
-2. With a token, every request needs one: as the cookie that the login sets, or as ``Authorization: Bearer``.
-3. A request that is not GET or HEAD changes something. It needs the permission to write, and must not come from
-   another page. The page that it is for also checks the key of its form, which belongs to the browser that has got it.
+1. `redbike.web.guard` checks the host, and authenticates the sender.
+2. If a token is needed, each request must have one, in the cookie that the login sets, or as ``Authorization: Bearer``.
+3. A POST makes a change. It needs at least the role ``operate``, and must not come from a page of another origin. The
+   application also checks the key of its form, which belongs to one browser.
 """
 
 import logging
@@ -26,7 +26,7 @@ from redbike.web.requests import count_bytes, count_depth, get_path, is_own_orig
 log = logging.getLogger("redbike")
 
 READING, KNOWN = ("GET", "HEAD"), ("GET", "HEAD", "POST")
-FOR_ALL = ("/login", "/logout")  # they change no job
+FOR_ALL = ("/login", "/logout")  # paths that need no token, and change no job
 MOST_HEADERS, MOST_BODY = 16_384, 1_000_000  # bytes of a request: its URL and headers, and its form
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -52,7 +52,7 @@ Answer = Callable[[], Awaitable[ASGIApp]]
 
 
 class Login:
-    """Lets requests pass to `app`, and puts the headers on its answers, also if it fails."""
+    """Passes allowed requests to `app`, and adds the headers to all answers, also if `app` fails."""
 
     def __init__(self, app: ASGIApp, guard: Guard, fail: Failure, show: Problem) -> None:
         self._app = app
@@ -83,7 +83,7 @@ class Login:
         return refusal or self._app
 
     async def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
-        """Return the answer to a request that may not pass; None for one that may."""
+        """Return the answer to a refused request; None if the request may pass."""
         path, method = get_path(scope), scope["method"]
         if count_bytes(scope) > MOST_HEADERS:
             return say(431, "this request is too long")
@@ -129,26 +129,26 @@ class Login:
 
 
 def lead_to_login(scope: Scope) -> Response:
-    """Lead to the login, and from there back."""
+    """Redirect to the login, which then leads back."""
     wanted = name_place(scope)
-    # What has changed something cannot be led back to.
+    # The login cannot lead back to a POST.
     to = f"?to={quote(wanted, safe='/')}" if wanted and scope["method"] in READING else ""
     up = "../" * count_depth(scope)
     return Response(status_code=303, headers={"location": f"{up or './'}login{to}"})
 
 
 def say(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
-    """Return an answer of one line."""
+    """Return a plain text answer of one line."""
     return PlainTextResponse(f"{text}\n", status, headers)
 
 
 def is_asset(scope: Scope) -> bool:
-    """Tell whether a request is for a file that all may have, and that caches keep."""
+    """Tell whether a request is for a static file, which is public, and may be cached."""
     return get_path(scope).startswith("/static/")
 
 
 def make_cookie(scope: Scope, name: str, value: str, age: int = AGE) -> str:
-    """Return the header that sets a cookie of this page, or with `age` 0 deletes it."""
+    """Return the value of a header that sets a cookie for `age` seconds; with `age` 0, it deletes the cookie."""
     path = scope.get("root_path") or "/"
     secure = "; Secure" if scope.get("scheme") == "https" else ""
     return f"{name}={value}; Path={path}; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
@@ -158,9 +158,9 @@ async def send_answer(
     scope: Scope, receive: Receive, send: Send, answer: Answer, fail: Callable[[], ASGIApp], problem: str,
     cookies: Sequence[str] = ()
 ) -> None:  # fmt: skip
-    """Send what `answer` returns, with the headers of all answers; log the problem and send `fail` if that fails.
+    """Send what `answer` returns, with `HEADERS`. If that fails, log `problem`, and send what `fail` returns.
 
-    `answer` may add `cookies` to set.
+    `answer` may add cookies to `cookies`, which are then set.
     """
     is_begun = False
 
@@ -180,7 +180,7 @@ async def send_answer(
     except ClientDisconnect:
         return
     except Exception:
-        # Not its URL, which may name jobs.
+        # Do not log the URL, which may name jobs.
         log.exception(problem)
         if not is_begun:
             await fail()(scope, receive, send_complete)

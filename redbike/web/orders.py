@@ -1,4 +1,4 @@
-"""What a form asks for: an action, on jobs, on a queue or on everything, and what it says in words."""
+"""The order in a form: an action on jobs, a queue or everything, and the words in which the page describes it."""
 
 from dataclasses import dataclass, field
 from typing import Self
@@ -26,12 +26,12 @@ BLACKOUT_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What can be done to jobs, in words."""
+    """An action on jobs, in words."""
 
     verb: str
-    says: str  # what will happen to each of them
-    words: dict[str, str]  # what became of jobs, by the words of the library; any other is the first one
-    is_final: bool = False  # whether it cannot be taken back, even of one job
+    says: str  # what will happen to each job
+    words: dict[str, str]  # texts for the results of the library; an unknown result gets the first text
+    is_final: bool = False  # whether it cannot be undone, so that even one job needs a confirmation
 
 
 NOWHERE = "without a job on any host"
@@ -101,27 +101,27 @@ ALL_SAYS = {
     "halt": "Each dispatcher and worker that runs now stops, after its current jobs. Nothing runs until you "
     "start others. A supervisor such as systemd may restart them at once.",
 }
-WRITES = ("unset", "limit", "unlimit", "halt")  # what needs more than the role to operate
+WRITES = ("unset", "limit", "unlimit", "halt")  # actions that need the role ``write``
 SAYS = {"jobs": {name: action.says for name, action in ACTIONS.items()}, "queue": QUEUE_SAYS, "all": ALL_SAYS}
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a form asks for, as it was typed."""
+    """An order as a form has sent it. Its texts are not checked yet."""
 
     action: str
     target: Target
     texts: dict[str, str] = field(default_factory=dict)  # of `FIELDS`
-    digest: str = ""  # of the jobs that were shown
-    number: int | None = None  # of them
+    digest: str = ""  # of the jobs that were shown, or of the pause of a queue
+    number: int | None = None  # how many jobs were shown
     is_confirmed: bool = False
     back: str = "./"
 
     @classmethod
     def read(cls, form: Form) -> Self:
-        """Read a form. Raise `BadConfig` for another action, and what `Target.read` raises."""
+        """Read a form. Raise `BadConfig` for an unknown action, and what `Target.read` raises."""
         if asked := form.get("do"):
-            # A button that stands in what is live says all of it.
+            # A button in a live fragment has the whole order as its value.
             form = Form([*form.multi_items(), *parse_qsl(asked)])
         action, target = form.get("action", ""), Target.read(form)
         known = SAYS[target.of]
@@ -133,55 +133,55 @@ class Order:
             {name: form.get(name, "").strip() for name in FIELDS},
             form.get("digest", ""),
             int(number) if (number := form.get("number", "")[:12]).isascii() and number.isdecimal() else None,
-            # To confirm something to jobs is to say which set of them it is.
+            # A confirmation for jobs must have the digest of their set.
             bool(form.get("confirmed") and (not target.is_of_jobs or form.get("digest"))),
             read_back(form),
         )
 
     @property
     def verb(self) -> str:
-        """The action as a person says it."""
+        """The name of the action for people."""
         verbs = {"limit": "Limit", "unlimit": "Remove the limits of", "halt": "Halt"}
         return verbs.get(self.action) or ACTIONS[self.action].verb
 
     @property
     def role(self) -> Role:
-        """The role that somebody must have who asks for it."""
+        """The role that the sender needs."""
         return "write" if self.action in WRITES else "operate"
 
     @property
     def says(self) -> str:
-        """What will happen, in sentences."""
+        """Sentences that say what the action will do."""
         return SAYS[self.target.of][self.action]
 
     @property
     def fields(self) -> list[str]:
-        """Those of `FIELDS` that belong to it."""
+        """The names in `FIELDS` that the action uses."""
         return {"pause": ["until", "every", "lasting", "reason"], "limit": ["at_once", "rate"]}.get(self.action, [])
 
     def is_done_at_once(self, number: int) -> bool:
-        """Tell whether nobody has to confirm it for so many jobs: one that is named, and it can be taken back."""
+        """Tell whether the order needs no confirmation: it is for one job by its id, and can be undone."""
         return number == 1 and bool(self.target.selection.jobids) and not ACTIONS[self.action].is_final
 
     def params(self) -> list[tuple[str, str]]:
-        """Return what a form must send to ask for the same of the same, besides `fields`."""
+        """Return the parameters with which a form repeats this order, besides `fields`."""
         return [("action", self.action), *self.target.params()]
 
 
 @dataclass(slots=True)
 class Given:
-    """What an order says besides, and what is wrong with it, by field."""
+    """The parsed fields of an order, and their errors by field."""
 
     until: float | None = None
     reason: str = ""
-    blackout: Blackout | None = None  # a pause again and again
+    blackout: Blackout | None = None
     limits: Limits = field(default_factory=Limits)
     errors: dict[str, str] = field(default_factory=dict)
-    said: str = ""  # which instant a time is, in a sentence, if its text does not say so; or when a blackout begins
+    said: str = ""  # a sentence: the instant of `until` if its text is not exact, or when the blackout begins
 
     @classmethod
     def read(cls, order: Order, clock: Clock) -> Self:
-        """Read the texts of an order. A time is in the zone of the clock; the order has its instant from then on."""
+        """Read the texts of an order. Times are in the zone of the clock. The order then has exact times."""
         given = cls()
         for name in order.fields:
             try:
@@ -197,7 +197,7 @@ class Given:
         return given
 
     def _read_blackout(self, texts: dict[str, str], clock: Clock) -> None:
-        """Read when something is paused again and again, if that is asked for."""
+        """Read a blackout, if the order has one."""
         until, every, lasting = (texts.get(name) or None for name in ("until", "every", "lasting"))
         if every is None and lasting is None:
             return
@@ -232,7 +232,7 @@ class Given:
 
 
 def count_words(known: dict[str, str], words: dict[str, int]) -> list[tuple[str, int]]:
-    """Return how many jobs became what, in words for people, in the order of those that are `known`."""
+    """Return a text and the number of jobs for each result, in the order of `known`."""
     first = next(iter(known.values()))
     found = dict.fromkeys(known.values(), 0)
     for word, number in words.items():

@@ -1,6 +1,6 @@
-"""What runs print while somebody looks at them: heard once for all who look at the same run, and never stored.
+"""The live output of runs whose page is open. It is received once for all viewers of a run, and never stored.
 
-A thread listens to a run from when it is first looked at until it ends, or until nobody has looked for a while.
+A thread listens to a run from its first view until the run ends, or until nobody has viewed it for a while.
 """
 
 import logging
@@ -16,8 +16,8 @@ from redbike.text.printable import escape_lines
 
 log = logging.getLogger("redbike.web")
 
-KEPT = 16_384  # bytes of a run that are shown: the last ones
-LINGER = 10.0  # seconds after the last look
+KEPT = 16_384  # the last bytes of the output, which are shown
+LINGER = 10.0  # seconds for which a thread listens after the last view
 MOST = 20  # runs that are listened to at once
 
 Key = tuple[str, float]  # a job, and when its run began
@@ -26,14 +26,14 @@ Listen = Callable[[str, Callable[[], bool]], Iterable[Printed | PastRun | None]]
 
 @dataclass
 class Heard:
-    """What was heard of a run."""
+    """The output of a run that was received so far."""
 
-    looked: float = field(default_factory=time.monotonic)  # when somebody has looked last
+    looked: float = field(default_factory=time.monotonic)  # the time of the last view (monotonic)
     text: bytes = b""
 
 
 class PrintedLines:
-    """What runs print. `listen` yields it for a job, until what it is given says that it is over."""
+    """The live output of runs. `listen` yields the output of a job, until the function that it gets returns true."""
 
     def __init__(self, listen: Listen) -> None:
         self._listen = listen
@@ -41,7 +41,7 @@ class PrintedLines:
         self._heard: dict[Key, Heard] = {}
 
     def look(self, jobid: str, began: float) -> list[str] | None:
-        """Return the lines that the run has printed since the first look; None if too many others are listened to."""
+        """Return the last lines that the run has printed since its first view; None if too many runs are viewed."""
         key = jobid, began
         with self._lock:
             heard = self._heard.get(key)
@@ -59,10 +59,10 @@ class PrintedLines:
                 if isinstance(part, Printed):
                     heard.text = (heard.text + part.text)[-KEPT:]
                 elif part:
-                    # It has ended. What is kept of it is shown from now on.
+                    # The run has ended. From now on, the page shows its stored output.
                     return
         except RedbikeError as error:
-            # Whoever looks again begins anew.
+            # The next view starts a new thread.
             log.info("the output of %s cannot be followed: %s", key[0], error)
         finally:
             with self._lock:

@@ -1,7 +1,7 @@
-"""What a proxy in front says of who asks: a user, and the groups of that user, which have roles here.
+"""Read the headers in which a proxy names the user of a request, and the groups of this user, which have roles here.
 
-Anybody can send such headers. So they count only if they come from a proxy that is trusted: from this machine, or from
-an address that the operator names.
+Anybody can send such headers. So they count only if they come from a trusted proxy, which is on this machine, or at an
+address that the operator names.
 """
 
 import ipaddress
@@ -17,16 +17,16 @@ from redbike.store.tokens import ROLES, Role, check_role
 from redbike.text.printable import escape
 from redbike.web.requests import check_header, get_client, is_loopback, read_host
 
-MAX_NAME = 100  # characters of what a proxy says who it is
-EVERYBODY = "*"  # among the groups: each user
-PEER = "peer"  # in the state of a request: the address that has sent it, whatever X-Forwarded-For says
+MAX_NAME = 100  # characters of the name of a user
+EVERYBODY = "*"  # the group that stands for each user
+PEER = "peer"  # the key in the state of a request for the address of the direct sender, before X-Forwarded-For
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who asks, as a trusted proxy says. The role is None if its groups have none."""
+    """A user whom a trusted proxy names. The role is None if no group of the user has a role."""
 
     name: str
     role: Role | None = None
@@ -34,10 +34,10 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Proxies:
-    """Which headers count, and from whom.
+    """Which headers count, and from which proxies.
 
-    With `roles`, groups are those that the header `groups_header` has, with commas between them. `trusted` are the
-    networks of proxies besides this machine; None: whoever has made the application answers for the headers.
+    With `roles`, the header `groups_header` has the groups, separated by commas. `trusted` are the networks of proxies
+    besides this machine. If it is None, all are trusted: the embedding application is responsible for the headers.
     """
 
     who_header: str | None = None
@@ -46,8 +46,8 @@ class Proxies:
     trusted: tuple[Network, ...] | None = None
 
     def find_person(self, scope: Scope, headers: Headers) -> Person | None:
-        """Return who asks; None if no proxy says so that is trusted."""
-        # What a client has sent besides may stand before what the proxy has added.
+        """Return the user whom a trusted proxy names; None for none."""
+        # Two headers count for nothing: the client may have sent the first one.
         given = headers.getlist(self.who_header) if self.who_header else []
         if len(given) != 1 or not self._trusts(scope, headers):
             return None
@@ -63,7 +63,7 @@ class Proxies:
             return False
         peer = getattr(peer, "ipv4_mapped", None) or peer
         if peer.is_loopback:
-            # A browser may run here, too. What leads it here by a name of its own could send any header.
+            # A browser may run here, too. A foreign page whose name resolves to here could let it send any header.
             return not self.roles or is_loopback(read_host(headers) or "")
         return any(peer in network for network in self.trusted)
 
@@ -75,15 +75,15 @@ class Proxies:
 
 
 def read_name(given: str) -> str:
-    """Return what a header says as a name that is safe to show.
+    """Return the value of a header as a name that is safe to show.
 
-    Headers are bytes; a proxy that knows a name in other letters sends it as UTF-8.
+    Headers are bytes. A proxy sends a name with characters beyond ASCII as UTF-8.
     """
     return " ".join(escape(given.encode("latin-1")).split())[:MAX_NAME]
 
 
 def read_proxies(given: Mapping[str, Any]) -> Proxies:
-    """Return what the options of ``redbike web`` say of proxies. Raise `BadConfig`."""
+    """Return the `Proxies` that the options of ``redbike web`` describe. Raise `BadConfig`."""
     headers = {name: check_header(given[name], name) for name in ("--who-header", "--groups-header")}
     who, groups = headers["--who-header"], headers["--groups-header"]
     roles = {} if given["--roles"] is None else parse_roles(given["--roles"])

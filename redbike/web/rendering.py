@@ -1,4 +1,4 @@
-"""How things look on a page: instants, lengths, numbers, and texts that come from anywhere."""
+"""Format values for a page: instants, durations, numbers, and untrusted texts."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ ASSETS = {
 
 
 def make_environment() -> Environment:
-    """Return the templates with all that they may call. What is not marked as markup is escaped in each of them."""
+    """Return the environment of the templates, with their filters. All values are escaped, except `Markup`."""
     environment = Environment(
         loader=PackageLoader("redbike.web"),
         autoescape=select_autoescape(default=True),
@@ -56,25 +56,25 @@ def make_environment() -> Environment:
 
 
 def show_text(value: object, most: int = LONG) -> str:
-    """Return a text of which every character is visible, cut after `most` characters; it is not escaped for HTML."""
+    """Return a text in which every character is visible, cut after `most` characters. It is not escaped for HTML."""
     text = str(value)
     cut = text if len(text) <= most else f"{text[:most]}…"
     return make_visible(encode_all(cut))
 
 
 def describe_warnings(warnings: Iterable[str], jobid: str = "") -> str:
-    """Return warnings as further sentences of a note; what stands in front names `jobid`."""
+    """Return warnings as further sentences of a note. The note already names `jobid`, so they do not repeat it."""
     known = (show_text(text.removeprefix(f"{jobid}: ")) for text in warnings)
     return "".join(f" Warning: {text}." for text in known)
 
 
 def show_lines(text: str) -> str:
-    """Return a text of several lines, of which every other character is visible."""
+    """Return a text of several lines, in which every character but the line ends is visible."""
     return "\n".join(make_visible(encode_all(line)) for line in text.split("\n"))
 
 
 def encode_all(text: str) -> bytes:
-    """Return the bytes of any text: those that were no UTF-8 as they were, and half of a pair as an escape."""
+    """Return any text as bytes. Bytes that were not UTF-8 come back; other surrogates become escapes."""
     try:
         return text.encode(errors="surrogateescape")
     except UnicodeEncodeError:
@@ -82,12 +82,12 @@ def encode_all(text: str) -> bytes:
 
 
 def show_number(value: float | None) -> str:
-    """Return a number with its thousands apart."""
+    """Return a number with separators for thousands."""
     return NOTHING if value is None else f"{value:,.0f}"
 
 
 def make_value(text: str) -> str:
-    """Return a text as the value of a field, which a browser sends back as it is; what is no UTF-8 is replaced."""
+    """Return a text as the value of a field, which a browser sends back unchanged. Bytes beyond UTF-8 are replaced."""
     return encode_all(text).decode(errors="replace")
 
 
@@ -100,7 +100,7 @@ def shorten_number(value: float) -> str:
 
 
 def show_took(seconds: float | None) -> str:
-    """Return for how long something ran, such as 2 ms or 1.24 s."""
+    """Return how long a run took, such as 2 ms or 1.24 s."""
     return NOTHING if seconds is None else format_took(seconds)
 
 
@@ -115,8 +115,8 @@ def show_length(seconds: float | None) -> str:
 
 
 def quote_part(text: str) -> str:
-    """Return a text as one part of a path: an id may have slashes, dots and question marks in it."""
-    # Browsers remove parts that are only dots, however they are quoted; so an id never stands alone.
+    """Return a text quoted as one part of a URL. An id may contain slashes, dots and question marks."""
+    # Browsers remove segments that are only dots, even quoted ones. So an id must not be a whole segment.
     return quote(encode_all(text), safe="")
 
 
@@ -126,7 +126,7 @@ def format_utc(moment: float) -> str:
 
 
 def show_instant(moment: float | None, clock: Clock) -> Markup:
-    """Return an instant as the distance from now, with the time in the zone of the clock for those who ask for it."""
+    """Return an instant as its distance from now. Its tooltip is the time in the zone of the clock."""
     if moment is None:
         return Markup(NOTHING)
     inside = min(max(moment, 0.0), END_OF_TIME - 86400)
@@ -136,7 +136,7 @@ def show_instant(moment: float | None, clock: Clock) -> Markup:
 
 
 def draw_svg(kind: str, wide: int, high: int, label: str, parts: Iterable[Markup], **attributes: object) -> Markup:
-    """Return a picture of so many units; `label` says in words what it shows."""
+    """Return a picture, `wide` by `high` units. `label` says in words what it shows."""
     more = Markup("").join(Markup(' {}="{}"').format(*each) for each in attributes.items())
     return Markup('<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}"{}>{}</svg>').format(
         kind, wide, high, label, more, Markup("").join(parts)
@@ -145,12 +145,12 @@ def draw_svg(kind: str, wide: int, high: int, label: str, parts: Iterable[Markup
 
 @cache
 def read_asset(name: str) -> bytes | None:
-    """Return a file that pages load; None if there is none of that name."""
+    """Return the content of a static file; None if there is no such file."""
     if name not in ASSETS:
         return None
     return files("redbike.web").joinpath("static", name).read_bytes()
 
 
 def name_asset(name: str) -> str:
-    """Return the address of a file below ``static/``, which changes with what is in it."""
+    """Return the relative URL of a static file. It changes with the content of the file."""
     return f"static/{name}?{hashlib.sha256(read_asset(name) or b'').hexdigest()[:12]}"

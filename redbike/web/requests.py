@@ -1,6 +1,6 @@
-"""What a request says of itself: its path, its host, its cookies and where it comes from. All of it may be forged.
+"""Read the parts of a request: its path, its host, its cookies and its origin. A client may forge all of them.
 
-Forms that browsers send are read with a limit.
+The size of a form is limited.
 """
 
 import ipaddress
@@ -26,7 +26,7 @@ Form = ImmutableMultiDict[str, str]
 
 
 def get_path(scope: Scope) -> str:
-    """Return the path of a request below the place where the page is; "" if the slash behind that is missing."""
+    """Return the path of a request below the root path of the page; "" if the slash after the root path is missing."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     if not root or not path.startswith(root) or path[len(root) : len(root) + 1] not in ("", "/"):
         return path
@@ -34,9 +34,9 @@ def get_path(scope: Scope) -> str:
 
 
 def count_depth(scope: Scope) -> int:
-    """Return how many folders are between the place where the page is and the path of a request.
+    """Return how many folders the path of a request is below the root path of the page.
 
-    A quoted slash is none: browsers do not count it where they follow a relative link.
+    A quoted slash does not count, because browsers ignore it when they resolve a relative link.
     """
     raw = scope.get("raw_path") or quote(scope["path"]).encode()
     path = raw.partition(b"?")[0].decode("latin-1")
@@ -44,7 +44,7 @@ def count_depth(scope: Scope) -> int:
 
 
 def count_bytes(scope: Scope) -> int:
-    """Return how long a request is, without its form."""
+    """Return the size of a request in bytes: its path, query and headers, without its form."""
     names = sum(len(name) + len(value) for name, value in scope["headers"])
     return names + len(scope["path"].encode(errors="replace")) + len(scope["query_string"])
 
@@ -62,7 +62,7 @@ def read_cookies(headers: Headers, name: str) -> list[str]:
 
 
 def check_header(name: str | None, subject: str) -> str | None:
-    """Return the name of a header, None for none. Raise `BadConfig` for another text, as a bad `subject`."""
+    """Return the name of a header; None for None. Raise `BadConfig`, which names the `subject`, for a bad name."""
     if name is not None and not HEADER.fullmatch(name):
         raise BadConfig(f"bad {subject} {name!r:.80}: the name of a header is needed, such as X-Forwarded-User")
     return name
@@ -76,7 +76,7 @@ def read_host(headers: Headers) -> str | None:
 
 
 def is_loopback(name: str) -> bool:
-    """Tell whether a name or an address leads to this machine alone, whatever a server of names says."""
+    """Tell whether a name or an address always means this machine, whatever DNS says."""
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
@@ -84,16 +84,16 @@ def is_loopback(name: str) -> bool:
 
 
 def read_bearer(headers: Headers) -> str | None:
-    """Return the token that a program sends; None for none. Browsers send other kinds of logins by themselves."""
+    """Return the bearer token in the headers; None for none. Other kinds of authorization are ignored."""
     kind, _, secret = headers.get("authorization", "").partition(" ")
     return secret.strip() if kind.lower() == "bearer" else None
 
 
 def is_own_origin(scope: Scope, headers: Headers) -> bool:
-    """Tell whether a request comes from a page of this host, or from something that is no browser."""
+    """Tell whether a request comes from a page of this host, or from a client that is not a browser."""
     site = headers.get("sec-fetch-site")
     if site is not None:
-        # No page can forge it. It holds also if a proxy has replaced the Host.
+        # No page can forge this header. It is right even if a proxy has replaced the Host.
         return site in ("same-origin", "none")
     origin = headers.get("origin")
     if origin is None:
@@ -107,7 +107,7 @@ def is_own_origin(scope: Scope, headers: Headers) -> bool:
 
 
 def is_target(text: str) -> bool:
-    """Tell whether a text names a place below the page, as a link that is relative to its root."""
+    """Tell whether a text is a link to a place on this site, relative to its root."""
     path = text.partition("?")[0].partition("#")[0]
     return len(text) <= LONGEST and text.isprintable() and _stays(path) and _stays(unquote(path))
 
@@ -118,11 +118,11 @@ def _stays(path: str) -> bool:
 
 
 class TooLong(Exception):
-    """A form of more bytes than are read."""
+    """A form has more bytes than allowed."""
 
 
 async def read_form(request: Request, most: int) -> Form:
-    """Return the fields of a form of at most `most` bytes. Raise `TooLong`, and `BadConfig` for what is no form."""
+    """Return the fields of a form. Raise `TooLong` if it has more than `most` bytes, `BadConfig` if it is no form."""
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -140,13 +140,13 @@ async def read_form(request: Request, most: int) -> Form:
 
 
 def name_place(scope: Scope) -> str:
-    """Return the address of what is shown, relative to the root of the site."""
+    """Return the URL of a request, relative to the root of the site."""
     path, query = quote(get_path(scope).lstrip("/")), scope["query_string"].decode("ascii", "replace")
     return f"{path}?{query}" if query else path
 
 
 def read_back(form: Form) -> str:
-    """Return where a form leads back to: a place on this site, relative to its root."""
+    """Return the place on this site to which a form leads back, relative to the root."""
     back = form.get("back", "")
     path = unquote(back.partition("?")[0])
     is_own = back.isprintable() and len(back) <= MOST_BACK and ":" not in path and "\\" not in path
@@ -155,10 +155,10 @@ def read_back(form: Form) -> str:
 
 
 def read_moment(text: str, clock: Clock, looks_back: bool = False) -> tuple[float, str]:
-    """Return an instant in epoch seconds, and the text that means it at any time. Raise `BadSchedule`.
+    """Return the instant that a text means, in epoch seconds, and an exact text for it. Raise `BadSchedule`.
 
-    A form then shows which instant was understood, and sends that from then on. A time that comes again is the next
-    one, or the last one for a page that `looks_back`.
+    A form shows the exact text, and then sends it. A time such as 22:45 means the next such instant, or the last one
+    for a page that `looks_back`.
     """
     found = read_time(text, clock.now, clock.zone, looks_back)
     return found.instant, text if found.is_exact else clock.format(found.instant)

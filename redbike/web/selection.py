@@ -1,7 +1,7 @@
-"""What a request is about: a queue, everything, or jobs, which it names by their ids, or all that a list shows.
+"""The target of a request: a queue, everything, or jobs. It selects jobs by their ids, or by the filters of a list.
 
-A person confirms a set of jobs that was shown a while ago. The digest of that set goes with the confirmation, so that
-nothing is done to any other set. What opens or closes a queue goes with a digest of its pause.
+A person confirms a set of jobs that was shown earlier. The confirmation has the digest of this set, so that no other
+set is changed. A confirmation after the rehearsal of a queue, or of everything, has a digest of its pause.
 """
 
 import hashlib
@@ -28,28 +28,28 @@ TEXTS = ("pattern", "queue", "status", "tag")
 KINDS = ("jobs", "queue", "all")  # of targets
 FLAGS = ("failed", "paused", "overdue", "late", "never_ran", "planned")
 MOST_IDS = 1000  # in one request
-SEARCH_TIMEOUT = 20.0  # seconds for which jobs that match are looked for
-SOME = 100  # ids between two looks at the time
+SEARCH_TIMEOUT = 20.0  # seconds for the search for matching jobs
+SOME = 100  # ids between two checks of the time
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Jobs that a selection names, by their ids, in order."""
+    """The jobs that match a selection, sorted by id."""
 
     jobids: tuple[str, ...]
-    is_more: bool = False  #: whether there are more, or may be: not all jobs were looked at
+    is_more: bool = False  #: whether there are more jobs, or may be, because the search was cut short
 
     @property
     def digest(self) -> str:
-        """The same for the same set of jobs, and for no other."""
+        """A digest of the set of jobs. Another set has another digest."""
         return make_digest(self.jobids)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Jobs by their ids; or by a pattern and the filters of the list of jobs, if it has no ids.
+    """Selects jobs by their ids; or without ids, by a pattern and the filters of the list of jobs.
 
-    One that has nothing names no job. All jobs are the pattern ``*``.
+    An empty selection matches no job. The pattern ``*`` matches all jobs.
     """
 
     jobids: tuple[str, ...] = ()
@@ -62,14 +62,14 @@ class Selection:
     late: bool = False
     never_ran: bool = False
     planned: bool = False
-    tag: str = ""  # or several, of which each job has one
+    tag: str = ""  # one or several tags; each job has one of them
 
     @classmethod
     def read(cls, params: ImmutableMultiDict[str, str]) -> Self:
-        """Return what a query or a form says: ``id``, as often as there are ids; or ``pattern`` and filters.
+        """Read a query or a form. It has ``id`` once or several times, or ``pattern`` and filters.
 
-        With ids, all else is passed over. Raise `BadConfig` for a bad tag, or more ids than one request may have, and
-        `BadJobId`.
+        With ids, all other parameters are ignored. Raise `BadJobId`, or `BadConfig` for a bad tag, or more than
+        `MOST_IDS` ids.
         """
         jobids = dict.fromkeys(params.getlist("id"))
         if len(jobids) > MOST_IDS:
@@ -83,19 +83,19 @@ class Selection:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it names nothing."""
+        """Whether the selection has neither ids, nor a pattern, nor filters."""
         return self == type(self)()
 
     def params(self) -> list[tuple[str, str]]:
-        """Return it as the parameters that `read` reads, for links and forms."""
+        """Return the selection as parameters for links and forms, which `read` reads."""
         texts = [(name, getattr(self, name)) for name in TEXTS]
         flags = [(name, "1") for name in FLAGS if getattr(self, name)]
         return [*(("id", jobid) for jobid in self.jobids), *(pair for pair in texts if pair[1]), *flags]
 
     def find(self, bike: Redbike, limit: int, patience: float = SEARCH_TIMEOUT) -> Found:
-        """Return the jobs that are there now, up to `limit`; it may take a little more than `patience` seconds.
+        """Return the jobs that match now, up to `limit`. The search may take a little more than `patience` seconds.
 
-        Ids of no job are left out. Raise `BadConfig`, `BadJobId` and `BadQueueName` for bad filters, and `ServerError`.
+        Unknown ids are left out. Raise `BadConfig`, `BadJobId` or `BadQueueName` for a bad filter, or `ServerError`.
         """
         until = time.monotonic() + patience
         found: list[str] = []
@@ -114,18 +114,18 @@ class Selection:
         return Found(tuple(sorted(found)), is_more)
 
     def _list(self, bike: Redbike, until: float) -> Iterator[str]:
-        """Yield the jobs that are there. Raise `NoSuchJob` where none matches, `TimeoutError` if it takes too long."""
+        """Yield the ids of matching jobs. Raise `NoSuchJob` if no job matches, `TimeoutError` if it takes too long."""
         if self.is_empty:
             return iter(())
         if self.jobids:
-            # By its id alone: one with a star in it is no pattern here.
+            # By ids: here, an id with a star is not a pattern.
             return (job.jobid for job in bike.store.overview.list_jobs(jobids=self.jobids))
         flags: dict[str, Any] = {name: True for name in FLAGS if getattr(self, name)}
         if not (self.queue or self.status or self.tag or flags):
-            # Ids alone are read much faster.
+            # Without filters, only ids are read, which is much faster.
             return expand(bike.store.catalog, [self.pattern], also_bad=True)
         patterns = [] if self.pattern in ("", ALL) else [self.pattern]
-        # Few of very many jobs may fit.
+        # If few of very many jobs match, only the report can notice the timeout.
         jobs = bike.jobs(
             *patterns,
             queue=self.queue or None,
@@ -139,15 +139,15 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What an action is done to: jobs, a queue or everything."""
+    """The target of an action: jobs, a queue or everything."""
 
-    of: str = "jobs"  # of `KINDS`
+    of: str = "jobs"  # one of `KINDS`
     queue: str = ""  # the name of the queue
     selection: Selection = field(default_factory=Selection)
 
     @classmethod
     def read(cls, given: ImmutableMultiDict[str, str]) -> Self:
-        """Return what a query or a form says. Raise `BadConfig` for another kind, and what `Selection.read` raises."""
+        """Read a query or a form. Raise `BadConfig` for an unknown kind, and what `Selection.read` raises."""
         of = given.get("of", "jobs")
         if of not in KINDS:
             raise BadConfig(f"bad of {of!r:.40}: {', '.join(KINDS)} are allowed")
@@ -157,11 +157,11 @@ class Target:
 
     @property
     def is_of_jobs(self) -> bool:
-        """Whether it is jobs, and no queue."""
+        """Whether the target is jobs, and not a queue or everything."""
         return self.of == "jobs"
 
     def params(self) -> list[tuple[str, str]]:
-        """Return it as the parameters that `read` reads."""
+        """Return the target as parameters, which `read` reads."""
         if self.is_of_jobs:
             return self.selection.params()
         return [("of", self.of), *([("name", self.queue)] if self.queue else [])]
@@ -172,7 +172,7 @@ class Target:
         return f"The queue {show_text(self.queue)}" if self.queue else "Everything"
 
     def describe(self, jobs: str = "") -> str:
-        """Return its name in words, where `jobs` are those of jobs."""
+        """Return the name of the target in a sentence. For jobs, it is the text `jobs`."""
         return jobs if self.is_of_jobs else f"the queue {show_text(self.queue)}" if self.queue else "everything"
 
 
@@ -183,14 +183,14 @@ def check_time(until: float) -> None:
 
 
 def make_pause_digest(pause: Pause | None) -> str:
-    """Return the same text for the same pause of a queue or of everything, and for no other."""
+    """Return a digest of a pause of a queue or of everything. Another pause has another digest."""
     return make_digest([repr(pause)])
 
 
 def make_digest(jobids: Iterable[str]) -> str:
-    """Return the same text for the same set of jobs, in whatever order, and for no other set."""
+    """Return a digest of a set of jobs, which does not depend on their order. Another set has another digest."""
     digest = hashlib.sha256()
     for name in sorted({encode(jobid) for jobid in jobids}):
-        # The length parts them, as an id may hold any byte.
+        # The length separates the ids, because an id may contain any byte.
         digest.update(b"%d:%s" % (len(name), name))
     return digest.hexdigest()

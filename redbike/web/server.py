@@ -1,4 +1,4 @@
-"""Serve the page in this process, with uvicorn: its limits, and its end."""
+"""Serve the page in this process with uvicorn, with limits for clients and a timely end."""
 
 import ipaddress
 import logging
@@ -25,18 +25,18 @@ from redbike.web.requests import get_client
 
 log = logging.getLogger("redbike")
 
-MOST_AT_ONCE = 500  # connections; further ones are refused
+MOST_AT_ONCE = 500  # connections; further connections are refused
 REQUEST_TIMEOUT = 10.0  # seconds that a client may take to send a request
-IDLE = 5  # seconds after which a connection is closed that waits for its next request
-MOST_HEADERS = 16_384  # bytes of a request without its body, while it comes
-GRACE = 3.0  # seconds that requests may still take after the process was told to stop
-THIS_MACHINE = "127.0.0.1, ::1"  # the proxies whose headers are believed, if no others are named
-NAP = 5.0  # seconds after which a signal is noticed that came in the instant before it slept
+IDLE = 5  # seconds after which an idle connection is closed
+MOST_HEADERS = 16_384  # bytes of a request without its body, while it is received
+GRACE = 3.0  # seconds that requests may still take after the stop signal
+THIS_MACHINE = "127.0.0.1, ::1"  # the proxies that are trusted by default
+NAP = 5.0  # seconds after which a signal is noticed at the latest
 ROOT = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 
 
 def listen(address: Address) -> socket.socket:
-    """Return a socket that is bound to an address, and does not listen yet. Raise `OSError`."""
+    """Return a socket that is bound to an address, but does not listen yet. Raise `OSError`."""
     bound = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -53,12 +53,12 @@ def is_local(bound: socket.socket) -> bool:
 
 
 def get_url(bound: socket.socket) -> str:
-    """Return where a socket listens, without a slash at the end."""
+    """Return the URL of a bound socket, without a slash at the end."""
     return make_url(*bound.getsockname()[:2])
 
 
 def check_root_path(text: str) -> str:
-    """Return a path below which a page is, without a slash at its end; "" is none. Raise `BadConfig`."""
+    """Return a root path without a slash at its end; "" for the root itself. Raise `BadConfig`."""
     path = text.rstrip("/")
     if not ROOT.fullmatch(path):
         raise BadConfig(f"bad --root-path {text!r:.80}: a path such as /redbike is needed")
@@ -66,7 +66,7 @@ def check_root_path(text: str) -> str:
 
 
 class RootPath:
-    """Puts `app` below `path`, whether a proxy has stripped that from the requests that it passes on, or not."""
+    """Serves `app` below `path`. A proxy may have stripped the path from the requests, or not."""
 
     def __init__(self, app: ASGIApp, path: str) -> None:
         self._app = app
@@ -83,9 +83,9 @@ class RootPath:
 
 
 def mount_below(path: str, app: Starlette, api: bool) -> ASGIApp:
-    """Return `app`, which has an `api` or not, below `path`, if that is not "".
+    """Return `app`, served below `path`, if this is not "". `api` tells whether it has the API.
 
-    Raise `BadConfig` if a page begins with the same name: nobody could tell whether a proxy has stripped the path.
+    Raise `BadConfig` if a page begins with the same name: then it is unknown whether a proxy has stripped the path.
     """
     name = path.split("/")[1:2]
     pages = [getattr(route, "path", "/") for route in app.routes] + [PREFIX] * api
@@ -95,12 +95,12 @@ def mount_below(path: str, app: Starlette, api: bool) -> ASGIApp:
 
 
 class _Connection(H11Protocol):
-    """Cuts off a client that does not send its request in time, and ends streams when the process is to stop."""
+    """Closes a connection whose request does not arrive in time, and ends streams when the server stops."""
 
     _timer: TimerHandle | None = None
 
     def connection_made(self, transport: BaseTransport) -> None:
-        # It reads and writes; the class of asyncio allows for others.
+        # The transport can read and write, which its type in asyncio does not say.
         super().connection_made(cast(Transport, transport))
         self._watch()
 
@@ -114,7 +114,7 @@ class _Connection(H11Protocol):
 
     def shutdown(self) -> None:
         super().shutdown()
-        # Otherwise uvicorn would wait for the end of a stream that has none.
+        # Otherwise uvicorn would wait for the end of a stream, which has no end.
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
             self.transport.close()
 
@@ -131,9 +131,9 @@ class _Connection(H11Protocol):
 
 
 def list_proxies(text: str) -> list[str]:
-    """Return the addresses and networks of proxies in `text`, also as a socket for both kinds of addresses writes them.
+    """Return the addresses and networks of proxies in `text`. ``*`` means any proxy.
 
-    ``*`` is any.
+    IPv4 ones are also there as IPv6-mapped ones, because a dual-stack socket shows them so.
     """
     proxies = [each.strip() for each in text.split(",")]
     for each in list(proxies):
@@ -144,7 +144,7 @@ def list_proxies(text: str) -> list[str]:
 
 
 class _Peer:
-    """Remembers who has sent a request, before X-Forwarded-For says for whom."""
+    """Notes the address of the direct sender, before X-Forwarded-For replaces it."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -167,7 +167,7 @@ def _make_server(app: ASGIApp) -> uvicorn.Server:
         log_config=None,
         access_log=False,  # it would name jobs
         server_header=False,
-        proxy_headers=False,  # `_Peer` lets them count
+        proxy_headers=False,  # the middleware inside `_Peer` handles them
         workers=1,
         limit_concurrency=MOST_AT_ONCE,
         timeout_keep_alive=IDLE,
@@ -177,7 +177,7 @@ def _make_server(app: ASGIApp) -> uvicorn.Server:
 
 
 def serve(app: ASGIApp, bound: socket.socket, stopping: StopFlag) -> None:
-    """Answer requests at a socket that listens, until `stopping` is set. Raise `RedbikeError` if it cannot start."""
+    """Serve `app` at a listening socket until `stopping` is set. Raise `RedbikeError` if the server fails."""
     server = _make_server(app)
     failures: list[BaseException] = []
 
@@ -189,8 +189,8 @@ def serve(app: ASGIApp, bound: socket.socket, stopping: StopFlag) -> None:
         finally:
             stopping.set()
 
-    # In a thread of its own: this one handles the signals. Its threads are like it, so a request that hangs does not
-    # keep the process from ending.
+    # The server has its own thread, because this one handles the signals. Its threads are daemons as well, so a
+    # hanging request does not keep the process from ending.
     with leave_to_others():
         thread = threading.Thread(target=run, daemon=True)
         thread.start()

@@ -1,6 +1,6 @@
-"""What all pages of a site share: whom they show, what they may do, and how they are answered.
+"""What all pages of a site share: the connection to Redis, the settings, the caches and the templates.
 
-What all viewers see of the whole is read once for all of them, however many look.
+Data that many viewers need are read once for all of them.
 """
 
 import math
@@ -30,8 +30,8 @@ from redbike.web.rendering import make_environment, show_instant
 from redbike.web.requests import count_depth, name_place, read_cookies
 
 SHOWN = 10  # failures, and jobs that are due next, on the overview
-GROUPED = 1000  # failures that are looked at to group them
-LATE, LATER = 2.0, 5.0  # seconds for which what takes longer to read is kept
+GROUPED = 1000  # failures that are read to group them
+LATE, LATER = 2.0, 5.0  # seconds for which data are cached that take longer to read
 PAGES = (
     ("", "Overview"),
     ("jobs", "Jobs"),
@@ -47,34 +47,34 @@ PAGES = (
 Endpoint = Callable[["Site", Request], Response]
 T = TypeVar("T")
 
-FRESH = 1.0  # seconds
-SHARE = 20  # what takes long to read is kept for so many times that
+FRESH = 1.0  # seconds for which data are cached at least
+SHARE = 20  # data are cached for at least this many times the time that it took to read them
 
 
 class Snapshot(Generic[T]):
-    """The last answer of `read`, which is asked again when that is older than `fresh` seconds, or than it is worth.
+    """A cache for the answer of `read`, for `fresh` seconds, or `SHARE` times the reading time if that is longer.
 
-    Whoever comes while it is read waits for that answer, or for the error that it ends with.
+    Callers that come while `read` runs wait for its answer, or get its error.
     """
 
     def __init__(self, read: Callable[[], T], fresh: float = FRESH) -> None:
         self._read = read
         self._fresh = fresh
         self._reading = threading.Lock()
-        # Until when it is fresh and when it was asked for (both monotonic), the answer, and the shards that it lacks.
+        # When it expires, when `read` was called (both monotonic), the answer, and the shards that it lacks.
         self._found: tuple[float, float, T, dict[str, Unreachable]] | None = None
         self._failed: tuple[float, RedbikeError] | None = None  # the last time, and why
 
     def get(self) -> T:
-        """Return it. Raise what `read` raises."""
+        """Return the answer. Raise what `read` raises."""
         return self.get_with_time()[0]
 
     def get_with_time(self) -> tuple[T, float]:
-        """Return it, and when it was asked for (monotonic). Raise what `read` raises."""
+        """Return the answer, and when `read` was called (monotonic). Raise what `read` raises."""
         came = time.monotonic()
         with self._reading:
             if self._found is None or time.monotonic() > self._found[0]:
-                # A server that hangs takes seconds to fail: who has waited for that does not wait again.
+                # A hanging server takes seconds to fail. A caller that has waited for this does not wait again.
                 if self._failed and came <= self._failed[0]:
                     raise self._failed[1].with_traceback(None)
                 began = time.monotonic()
@@ -87,22 +87,22 @@ class Snapshot(Generic[T]):
                 now = time.monotonic()
                 self._found = now + max(self._fresh, SHARE * (now - began)), began, answer, missing
             _, began, answer, missing = self._found
-        if math.isfinite(self._fresh):  # else it is the way to the server, and no answer of it
+        if math.isfinite(self._fresh):  # otherwise it is the connection to the server, and not data
             note_missing(missing)
         return answer, began
 
     def drop(self) -> None:
-        """Forget the answer, so that it is read again by whoever comes next."""
+        """Drop the answer, so that the next call reads it again."""
         with self._reading:
             self._found = None
 
 
 @dataclass
 class Site:
-    """The pages on the jobs under a prefix: of the `Redbike` that `open_bike` returns.
+    """The pages for the jobs of the `Redbike` that `open_bike` returns. `settings` are those of this `Redbike`.
 
-    It is called for the first page, and again for as long as it raises `RedbikeError`. `settings` are its own. With
-    `write` the pages change jobs, for those who may do that; with `show_data` they show data and tracebacks.
+    `open_bike` is called for the first page, and again as long as it raises `RedbikeError`. With `write`, the pages
+    make changes, if the role of the user permits it. With `show_data`, they show data, output and tracebacks.
     """
 
     open_bike: Callable[[], Redbike]
@@ -128,25 +128,25 @@ class Site:
 
     @property
     def bike(self) -> Redbike:
-        """What tells all, and steers. Raise what `open_bike` raises, such as `Unreachable`."""
+        """The `Redbike` of this site. Raise what `open_bike` raises, such as `Unreachable`."""
         return self._opened.get()
 
     @property
     def name(self) -> str:
-        """The prefix of the keys, as it was given: it is known also while Redis is away."""
+        """The prefix of the keys, as in the settings. It is known even while Redis is away."""
         return self.settings.prefix
 
     def drop_seen(self) -> None:
-        """Forget what was seen: who has changed something must not be shown how it was before."""
+        """Drop the cached data after a change, so that the user does not see the state before it."""
         for seen in (self.view, self.hours, self.queue_limits, self.failures):
             seen.drop()
 
     def read_clock(self) -> Clock:
-        """Return Redis' clock, and the zone in which times are shown."""
+        """Return a clock at Redis' present time, in the zone in which times are shown."""
         return self.make_clock(self.bike.store.timeline.read_clock())
 
     def make_clock(self, now: float | None = None) -> Clock:
-        """Return a clock at `now`, or at the time of this process, for what is shown while Redis does not answer."""
+        """Return a clock at `now` (epoch seconds), or at the time of this process, for pages while Redis is away."""
         return Clock(time.time() if now is None else now, self.settings.timezone)
 
     def answer(
@@ -158,11 +158,11 @@ class Site:
         read_at: float | None = None,
         **values: Any,
     ) -> HTMLResponse:
-        """Return a page made of a template; `clock` says when what is shown was so, `read_at` the same (monotonic)."""
-        # Relative links only: a proxy may have put the site below any path.
+        """Return a page from a template. `clock` has the time of the data; `read_at` is the same as monotonic time."""
+        # Only relative links, because a proxy may serve the site below any path.
         browser, place = request.state.browser, name_place(request.scope)
-        # What loads a page in the background is told nothing: the person would never see it. A 503 page reloads by
-        # itself. The person may not have read the note, so it is kept.
+        # A background request gets no notes, because the person would not see them. A 503 page reloads by itself, so
+        # it keeps the notes, which the person may not have read yet.
         is_seen = "text/html" in request.headers.get("accept", "")
         context = {
             "site": self,

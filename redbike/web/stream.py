@@ -9,13 +9,13 @@ from contextlib import suppress
 from starlette.types import Receive, Scope, Send
 
 BEAT = 10.0  # seconds after which an idle stream shows that it is alive
-RETRY = 2000  # milliseconds, about, after which a browser that lost the stream comes back
-SEND_TIMEOUT = 20.0  # seconds for which a reader that takes nothing is waited for
+RETRY = 2000  # the least milliseconds after which a browser that lost the stream reconnects
+SEND_TIMEOUT = 20.0  # seconds after which the stream of a reader that receives nothing ends
 HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
 
 
 class Reader:
-    """One who reads a stream. It is for the loop in which it was made, except for `wake`."""
+    """A client that reads a stream. Use it only in the event loop in which it was made, except for `wake`."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -23,17 +23,18 @@ class Reader:
         self._loop = asyncio.get_running_loop()
 
     def wake(self, is_over: bool = False) -> None:
-        """Let it look what there is, from any thread."""
+        """Wake the stream, which then sends what is new, or ends if it `is_over`. Any thread may call this."""
         if is_over:
-            self.is_over = True  # no |=: another thread may wake it meanwhile
+            self.is_over = True  # not |=, because another thread may set it meanwhile
         with suppress(RuntimeError):  # its loop is closed
             self._loop.call_soon_threadsafe(self.news.set)
 
 
 class Stream:
-    """The answer that sends a reader what is new, until it leaves, or may not read any more, or the server stops.
+    """An answer that sends news to a reader until the reader leaves, loses its permission, or the server stops.
 
-    `first` is sent at once. `take` returns what is new, nothing for none, and `beat` what shows that it is alive.
+    `first` is sent at once. `take` returns what is new, or b"". `beat` returns a sign of life for an idle stream.
+    `leave` is called at the end. `may_go_on` tells, every `BEAT` seconds, whether the reader still has permission.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Stream:
         self._take, self._beat, self._leave, self._may_go_on = take, beat, leave, may_go_on
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the stream."""
         leaving = asyncio.create_task(self._wait_for_end(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
@@ -60,7 +61,7 @@ class Stream:
                 if time.monotonic() - checked >= BEAT:
                     checked = time.monotonic()
                     if not await self._may_go_on():
-                        self._reader.is_over = True  # no |=: meanwhile it may have left
+                        self._reader.is_over = True  # not |=, because the reader may have left meanwhile
             await self._send(send, b"", more_body=False)
         except (OSError, TimeoutError):
             pass  # the reader has left, or does not read
@@ -90,5 +91,5 @@ class Stream:
 
 
 def write_retry() -> bytes:
-    """Return when a browser that lost the stream comes back: not all of them at the same instant."""
+    """Return an event that sets a random delay for reconnects, so that browsers do not come back all at once."""
     return f"retry: {RETRY + random.randrange(RETRY)}\n\n".encode()

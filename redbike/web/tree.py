@@ -1,4 +1,4 @@
-"""A picture of who follows whom, drawn by the server as SVG: parents on the left, followers on the right."""
+"""Draw a tree of jobs that follow each other, as SVG: parents on the left, followers on the right."""
 
 from markupsafe import Markup
 
@@ -6,15 +6,15 @@ from redbike.queries.following.tree import Neighbourhood, Node
 from redbike.text.printable import name_number
 from redbike.web.rendering import draw_svg, show_text
 
-COLUMN, BOX = 220, 160  # from one generation to the next, and the width of a job, in the units of the picture
-ROW, HEIGHT = 34, 24  # from one job to the next below it, and the height of a job
-CHARACTERS = 22  # of an id that fit
+COLUMN, BOX = 220, 160  # the distance of two generations, and the width of a job, in the units of the picture
+ROW, HEIGHT = 34, 24  # the distance of two jobs in a column, and the height of a job
+CHARACTERS = 22  # of an id that fit into a box
 
 Place = tuple[int, int]  # the left upper corner of a job
 
 
 def draw_tree(around: Neighbourhood) -> Markup:
-    """Return a picture of a neighbourhood; its text says what is linked with what."""
+    """Return a picture of a neighbourhood. Its label says in words which job follows which."""
     places = _place(around)
     width = max(x for x, _ in places.values()) + BOX + 2
     height = max(y for _, y in places.values()) + HEIGHT + 2
@@ -24,7 +24,7 @@ def draw_tree(around: Neighbourhood) -> Markup:
 
 
 def _place(around: Neighbourhood) -> dict[str, Place]:
-    """Return where each job is: a column for each generation, in the middle of the height."""
+    """Return the place of each job by id. Each generation has a column, which is centred vertically."""
     columns: dict[int, list[str]] = {}
     for node in around.nodes.values():
         columns.setdefault(node.level, []).append(node.jobid)
@@ -37,7 +37,7 @@ def _place(around: Neighbourhood) -> dict[str, Place]:
 
 
 def _draw_link(parent: Place, follower: Place) -> Markup:
-    """Return a line from the right side of a parent to the left side of its follower, with a tip."""
+    """Return an arrow from the right side of a parent to the left side of its follower."""
     x, y = parent[0] + BOX, parent[1] + HEIGHT // 2
     end, low = follower[0], follower[1] + HEIGHT // 2
     middle = (x + end) // 2

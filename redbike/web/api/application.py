@@ -1,4 +1,4 @@
-"""Put the API together to an ASGI application: who may ask, what of the table is asked for, and the answer."""
+"""The ASGI application of the API: it authenticates a request, finds its route, and sends the answer."""
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
@@ -31,7 +31,7 @@ NO_SUCH = "there is no such path: /api/openapi.json lists all"
 
 
 class Branch:
-    """Leads what is below ``/api`` to the API, and all else to the page."""
+    """Passes requests below ``/api`` to the API, and all others to the page."""
 
     def __init__(self, app: ASGIApp, api: ASGIApp) -> None:
         self._app, self._api = app, api
@@ -43,7 +43,7 @@ class Branch:
 
 
 class Api:
-    """Answers requests on the jobs of a site, in JSON."""
+    """An ASGI application that answers requests about the jobs of a site, in JSON."""
 
     def __init__(self, site: Site, guard: Guard) -> None:
         self._site, self._guard = site, guard
@@ -86,7 +86,7 @@ class Api:
         return (await run_in_threadpool(handle, call)).make()
 
     def _describe(self, scope: Scope) -> ASGIApp:
-        # A proxy may have put the site below any path.
+        # The document names the path below which a proxy serves the site.
         return Answer({**self._document, "servers": [{"url": f"{scope.get('root_path', '')}{PREFIX}"}]}).make()
 
     async def _identify(self, request: Request) -> Permit:
@@ -119,7 +119,7 @@ class Api:
 
 
 def _read(route: Route, call: Call) -> Answer:
-    """Answer with what the shards have that answer; a list names the others as ``missing``. Raise `Problem`."""
+    """Return the answer of a route that reads. A list names shards that do not answer; others raise `Problem`."""
     with tolerate_missing() as missing:
         answer = route.handle(call)
     if not missing:
@@ -130,7 +130,7 @@ def _read(route: Route, call: Call) -> Answer:
 
 
 def split_path(scope: Scope) -> list[str]:
-    """Return the segments of a path below `PREFIX`. An id may have a quoted slash in it."""
+    """Return the decoded segments of a path below `PREFIX`. A segment may contain a slash, which was quoted."""
     raw = scope.get("raw_path") or quote(scope["path"]).encode()
     root = quote(str(scope.get("root_path", ""))).encode()
     path = raw.partition(b"?")[0].removeprefix(root).removeprefix(PREFIX.encode())
@@ -138,7 +138,7 @@ def split_path(scope: Scope) -> list[str]:
 
 
 def _choose(method: str, path: list[str]) -> tuple[Route, Mapping[str, str]]:
-    """Return the route of a request, and what its path names. Raise `Problem` if there is none."""
+    """Return the route of a request, and the parameters in its path. Raise `Problem` if there is no route."""
     found = {route.method: (route, params) for route, params in match(path)}
     if not found:
         raise Problem(404, NO_SUCH)
@@ -151,7 +151,7 @@ def _choose(method: str, path: list[str]) -> tuple[Route, Mapping[str, str]]:
 
 
 async def _read_body(request: Request, route: Route) -> Mapping[str, object]:
-    """Return the members of a body. Raise `Problem` for one that is too long, no JSON, or has unknown members."""
+    """Return the members of the body. Raise `Problem` if it is too long, not JSON, or has unknown members."""
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -170,7 +170,7 @@ async def _read_body(request: Request, route: Route) -> Mapping[str, object]:
 
 
 def check_query(allowed: Iterable[Given], query: QueryParams) -> None:
-    """Raise `Problem` for a parameter that is not allowed, or that is given twice."""
+    """Raise `Problem` for a parameter that is not allowed, or that is repeated and must not be."""
     known = {each.name: each for each in allowed}
     for name in query:
         if name not in known:

@@ -1,4 +1,4 @@
-"""One request of the API, as those see it who answer it: who asks, for what, and with which parameters."""
+"""One request of the API, as its handler sees it: the sender, the parameters and the body."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ from redbike.web.control import Steerer
 from redbike.web.permits import Permit
 from redbike.web.site import Site
 
-LIMIT, MOST = 100, 1000  # rows of a page: those that nobody asks for, and at most
+LIMIT, MOST = 100, 1000  # rows of a page: the default, and the most
 MOST_PATTERNS = 100
 TRUE, FALSE = ("1", "true", "yes", ""), ("0", "false", "no")
 JSON = "application/json"
@@ -33,7 +33,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Call:
-    """A request that may be answered: its sender has the role for it."""
+    """An authorized request. Its sender has the role that the route needs."""
 
     site: Site
     permit: Permit
@@ -45,17 +45,17 @@ class Call:
 
     @cached_property
     def clock(self) -> Clock:
-        """Redis' clock, and the zone of the settings."""
+        """A clock that stands at Redis' time when it is first used, in the zone of the settings."""
         return self.site.read_clock()
 
     @cached_property
     def steerer(self) -> Steerer:
-        """What changes jobs in the name of who asks."""
+        """A `Steerer`, which changes jobs in the name of the sender."""
         return Steerer(self.site.bike, self.who)
 
     @property
     def jobid(self) -> str:
-        """The id of the job that it is about. Raise `BadJobId`, or `Problem` if that is for others."""
+        """The id of the job in the path. Raise `BadJobId`, or `Problem` if the sender's token excludes this job."""
         jobid = check_known_jobid(self.params["id"])
         if not self.permit.fits(jobid):
             raise Problem(403, f"the token{self.permit.whose} is not for the job {jobid!r}")
@@ -63,14 +63,14 @@ class Call:
 
     @property
     def known_jobid(self) -> str:
-        """`jobid`. Raise `NoSuchJob` if there is no such job."""
+        """The id of the job in the path, as `jobid`. Also raise `NoSuchJob` if there is no such job."""
         jobid = self.jobid
         if not self.site.bike.store.catalog.has_job(jobid, also_bad=True):
             raise NoSuchJob(f"no such job: {jobid!r}")
         return jobid
 
     def list_hidden(self, jobids: Iterable[str]) -> set[str]:
-        """Return those that follow jobs of which somebody may not hear: when they are due would say what those do."""
+        """Return the ids among `jobids` that follow jobs which the token excludes: a due time would reveal these."""
         if not self.permit.jobs:
             return set()
         family, wanted = Family(self.site.bike.store), frozenset(jobids)
@@ -78,31 +78,31 @@ class Call:
         return find_hidden(family, self.permit.fits) & wanted
 
     def get_flag(self, name: str) -> bool:
-        """Return a parameter that is true or false; false without it. Raise `BadConfig`."""
+        """Return the value of a parameter that is true or false. It is false by default. Raise `BadConfig`."""
         text = self.query.get(name)
         if text is not None and text.lower() not in TRUE + FALSE:
             raise BadConfig(f"bad {name} {text!r:.40}: true and false are allowed")
         return text is not None and text.lower() in TRUE
 
     def get_count(self, name: str, default: int, most: int) -> int:
-        """Return a parameter that is a number from 1 to `most`. Raise `BadConfig`."""
+        """Return the value of a parameter that is a number from 1 to `most`. Raise `BadConfig`."""
         text = self.query.get(name)
         return default if text is None else read_count(name, text, most)
 
     @property
     def limit(self) -> int:
-        """How many rows are asked for."""
+        """The most rows of the page. Raise `BadConfig`."""
         return self.get_count("limit", LIMIT, MOST)
 
     def get_time(self, name: str, looks_back: bool = False) -> float | None:
-        """Return a parameter that is a time as people say it, in epoch seconds. Raise `BadSchedule`."""
+        """Return the value of a parameter that is a TIMESTAMP, in epoch seconds; None for none. Raise `BadSchedule`."""
         text = self.query.get(name)
         return None if text is None else read_time(text, self.clock.now, self.clock.zone, looks_back).instant
 
     def get_instant(self, name: str, zone: str | None = None) -> float | None:
-        """Return a member of the body that is a time: epoch seconds, or as people say it. Raise `BadConfig`.
+        """Return a member of the body that is a time, in epoch seconds; None without it. It may be a TIMESTAMP.
 
-        A time without a zone is in `zone`, or else in that of the settings.
+        A time without a zone is in `zone`, or else in the zone of the settings. Raise `BadConfig` or `BadSchedule`.
         """
         value = self.body.get(name)
         if value is None or is_number(value):
@@ -113,7 +113,7 @@ class Call:
         return read_time(value, self.clock.now, local).instant
 
     def get_text(self, name: str) -> str | None:
-        """Return a member of the body that is a text. Raise `BadConfig`."""
+        """Return a member of the body that is a text; None without it. Raise `BadConfig`."""
         value = self.body.get(name)
         if value is not None and not isinstance(value, str):
             raise BadConfig(f"bad {name} {quote(value)}: a text is needed")
@@ -121,40 +121,40 @@ class Call:
 
     @property
     def patterns(self) -> list[str]:
-        """The patterns that are asked for; none for all. Raise `BadJobId`."""
+        """The patterns of the request; [] for all jobs. Raise `BadJobId` or `BadConfig`."""
         return read_patterns(self.query)
 
     @property
     def tags(self) -> frozenset[str]:
-        """The tags of which a job is to have one; none for all jobs. Raise `BadConfig`."""
+        """The tags of the request; a job must have one of them. The set is empty for all jobs. Raise `BadConfig`."""
         return read_filter(self.query.getlist("tag") or None)
 
     def compile(self) -> Callable[[str], bool]:
-        """Return what tells whether a job is asked for, and its sender may hear of it."""
+        """Return a function that tells whether a job id matches the patterns, and the token includes the job."""
         return compile_both(compile_patterns(self.patterns), self.permit.fits)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is answered: a value, as JSON."""
+    """An answer: its status, and a value that is sent as JSON."""
 
     value: Any = None
     status: int = 200
 
     def make(self) -> Response:
-        """Return it as the server sends it."""
+        """Return the response."""
         if self.status == 204:
             return Response(status_code=204)
         return Response(dump(self.value), self.status, media_type=JSON)
 
 
 def compile_both(one: Callable[[str], bool], other: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Return what tells whether an id fits both."""
+    """Return a function that tells whether an id fits both."""
     return lambda jobid: one(jobid) and other(jobid)
 
 
 def read_patterns(query: QueryParams) -> list[str]:
-    """Return the patterns that are asked for; none for all. Raise `BadJobId`, or `BadConfig` for too many."""
+    """Return the patterns in a query; [] for all jobs. Raise `BadJobId`, or `BadConfig` for too many."""
     found = [check_pattern(text) for text in query.getlist("pattern")]
     if len(found) > MOST_PATTERNS:
         raise BadConfig(f"bad pattern: {len(found)} are given, {MOST_PATTERNS} are allowed")
@@ -162,7 +162,7 @@ def read_patterns(query: QueryParams) -> list[str]:
 
 
 def parse_body(text: bytes) -> dict[str, Any]:
-    """Return the members of a body, none for an empty one. Raise `Problem` for what is no JSON object."""
+    """Return the members of a body; {} for an empty body. Raise `Problem` if it is not a JSON object."""
     if not text.strip():
         return {}
     try:

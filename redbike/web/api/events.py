@@ -1,7 +1,7 @@
-"""Server-sent events: each run that ends and each change by somebody, as it happens, with the fields of ``tail``.
+"""Server-sent events: each run that ends and each change by a person, as it happens, with the fields of ``tail``.
 
-One thread listens to each shard for all who look, while there are any. What somebody does not read in time is dropped
-for that one alone, who is told how much.
+While there are clients, one thread listens to each shard for all of them. If a client reads too slowly, events are
+dropped for this client alone, and it is told how many.
 """
 
 import logging
@@ -22,8 +22,8 @@ from redbike.web.stream import Reader
 
 log = logging.getLogger("redbike.web")
 
-LISTENERS, WAITING = 100, 1000  # at most: who listens, and events that wait for one of them
-RETRY = 1.0  # seconds, about, after which a server that is away is tried again
+LISTENERS, WAITING = 100, 1000  # the most listeners, and the most events that wait for one of them
+RETRY = 1.0  # seconds, on average, between two attempts to reach a server
 FIRST = b": what happened before is in /api/runs and /api/log\n\n"
 LISTENING = b"event: listening\ndata: {}\n\n"
 ALIVE = b": alive\n\n"
@@ -32,7 +32,7 @@ Listen = Callable[..., Iterable[PastRun | LogEntry]]
 
 
 class Listener(Reader):
-    """One who listens."""
+    """A client that listens to the events of the jobs for which `fits` is true."""
 
     def __init__(self, fits: Callable[[str], bool]) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Listener(Reader):
         self._missing = 0
 
     def put(self, message: bytes) -> None:
-        """Let it have a message, from any thread."""
+        """Add a message for this client, or drop and count it if too many wait. Any thread may call this."""
         if len(self._waiting) < WAITING:
             self._waiting.append(message)
         else:
@@ -49,7 +49,7 @@ class Listener(Reader):
         self.wake()
 
     def take(self) -> bytes:
-        """Return all that waits, and how much is missing behind that; nothing if nothing is new."""
+        """Return all waiting messages, and a last one with the number of dropped ones; b"" if nothing is new."""
         found, missing = [], 0
         with suppress(IndexError):
             while True:
@@ -61,19 +61,19 @@ class Listener(Reader):
 
 
 class Hub:
-    """All who listen. Each of those that `find` returns yields events until what it is given says that it is over."""
+    """All listeners. `find` returns a function for each shard, which yields events until its `is_over` returns true."""
 
     def __init__(self, find: Callable[[], Sequence[Listen]]) -> None:
         self._find = find
-        self._number = 1  # of those
+        self._number = 1  # of shards
         self._lock = threading.Lock()
         self._listeners: set[Listener] = set()
         self._is_over = threading.Event()
         self._is_stopped = False
-        self._states: dict[int, bytes] = {}  # the last message on whether somebody listens to each server
+        self._states: dict[int, bytes] = {}  # for each shard, the last message that says whether it is listened to
 
     def join(self, fits: Callable[[str], bool]) -> Listener | None:
-        """Return one more listener, to events of those jobs that fit; None if there are too many."""
+        """Return a new listener to the events of jobs for which `fits` is true; None if there are too many."""
         with self._lock:
             if self._is_stopped or len(self._listeners) >= LISTENERS:
                 return None
@@ -87,7 +87,7 @@ class Hub:
             return listener
 
     def leave(self, listener: Listener) -> None:
-        """Forget a listener."""
+        """Remove a listener. After the last one, the threads end."""
         with self._lock:
             self._listeners.discard(listener)
             if not self._listeners:
@@ -95,7 +95,7 @@ class Hub:
                 self._states.clear()
 
     def stop(self) -> None:
-        """End all streams at once; none begins any more."""
+        """End all streams at once, and let no further stream begin."""
         with self._lock:
             self._is_stopped = True
             found = list(self._listeners)
@@ -106,7 +106,7 @@ class Hub:
         threading.Thread(target=target, args=given, name="redbike-api", daemon=True).start()
 
     def _open(self, is_over: threading.Event) -> None:
-        """Listen to each server in a thread of its own, once it is known which they are."""
+        """Find the shards, and then listen to each in its own thread."""
         listens: Sequence[Listen] = ()
         while not (listens or is_over.is_set()):
             with self._trying(0, is_over):
@@ -126,7 +126,7 @@ class Hub:
 
     @contextmanager
     def _trying(self, number: int, is_over: threading.Event) -> Iterator[None]:
-        """Note what goes wrong with a server, and wait then."""
+        """If the block raises an error, note it for this shard, and wait."""
         try:
             yield
             return
@@ -139,13 +139,13 @@ class Hub:
     def _tell(self, line: Line, is_over: threading.Event) -> None:
         message = write(line.kind, asdict(line))
         with self._lock:
-            # Those who came since then have a thread of their own.
+            # After `is_over`, other threads serve the listeners that have joined since.
             for listener in () if is_over.is_set() else self._listeners:
                 if listener.fits(line.jobid):
                     listener.put(message)
 
     def _note(self, number: int, state: bytes, is_over: threading.Event) -> None:
-        """Note whether a server is listened to. Tell it if that is news: if one goes away, and if all are back."""
+        """Note whether a shard is listened to. Notify all listeners if it goes away, or if now all are back."""
         with self._lock:
             was_away = self._states.get(number, LISTENING) != LISTENING
             if is_over.is_set() or (was_away and state != LISTENING):
@@ -156,11 +156,11 @@ class Hub:
                     listener.put(state)
 
     def _find_state(self) -> bytes:
-        """Return what is to be told of all servers: one that is away, or that all are listened to; nothing before."""
+        """Return the message for a new listener: a shard is away, or all are listened to; b"" if that is unknown."""
         away = next((state for state in self._states.values() if state != LISTENING), b"")
         return away or (LISTENING if len(self._states) == self._number else b"")
 
 
 def write(kind: str, value: object) -> bytes:
-    """Return an event as the stream has it. JSON has no line break in it."""
+    """Return an event in the format of the stream. Its JSON has no line breaks."""
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), dump(value))

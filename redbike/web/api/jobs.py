@@ -1,4 +1,4 @@
-"""The verbs of the API for one job: tell, set, unset, run, cancel, pause, resume, and when and why it runs."""
+"""The handlers of the API for one job: tell, set, unset, run, cancel, pause, resume, next and why."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -32,14 +32,14 @@ from redbike.web.api.calls import Answer, Call
 from redbike.web.api.problems import Problem
 
 COUNT, MOST_COUNT = 5, 1000  # due times
-SECRET = ("data", "result", "output")  # of what is told of a job, only with ``--show-data``
+SECRET = ("data", "result", "output")  # members that are sent only with ``--show-data``
 SECRET_OF_FAILURE = ("traceback", "output")
-VARIOUS = "various"  # the word for jobs with several
-SET = ("schedule", "tz", "after", "options", "data")  # the members of what sets a job
+VARIOUS = "various"  # stands for several different words
+SET = ("schedule", "tz", "after", "options", "data")  # the members of a body that sets a job
 
 
 def tell_job(call: Call) -> Answer:
-    """Return all that is known of a job, as ``tell`` does."""
+    """Return all that is known of a job, as ``redbike tell`` prints it."""
     return Answer(_tell(call, call.known_jobid))
 
 
@@ -61,7 +61,7 @@ def _tell(call: Call, jobid: str) -> dict[str, Any]:
 
 
 def set_job(call: Call) -> Answer:
-    """Set a job, new or not; what is not given stays as it is."""
+    """Set a new or an existing job. Options and data that are not given do not change."""
     jobid, schedule = call.jobid, call.get_text("schedule")
     if schedule is None:
         raise BadConfig("a schedule is needed: when the job runs")
@@ -81,7 +81,7 @@ def set_job(call: Call) -> Answer:
     _check_ties(call, parsed, options)
     after = read_since(call.get_instant("after", zone), zone)
     check_after(call.body.get("after"), parsed)
-    # Another request may set it just now.
+    # Another request may set the job at the same time.
     with call.site.memory.changing:
         is_new = not call.site.bike.store.catalog.has_job(jobid)
         if not is_new and call.headers.get("if-none-match") == "*":
@@ -97,19 +97,19 @@ def set_job(call: Call) -> Answer:
         warnings += _list_remarks(call, jobid, parsed, has_runs)
         found = _tell(call, jobid)
     except ServerError as error:
-        # Who hears of an error sets it again, which may run it again.
+        # No error: a client would set the job again, which may run it again.
         warnings.append(f"{jobid}: it is set; what is known of it cannot be read: {error}")
     return Answer(add_warnings(found, warnings), 201 if is_new else 200)
 
 
 def _rests(store: Store, jobid: str) -> bool:
-    """Tell whether a job has failed for good and has no further runs: to stop it would only forget the failure."""
+    """Tell whether a job has failed for good and has no further runs. To stop it would only remove the failure."""
     [state] = store.questions.inspect([jobid])
     return state.schedule == Stop.text and state.has_event(Event.DIE)
 
 
 def _list_remarks(call: Call, jobid: str, schedule: Schedule, has_runs: bool) -> Iterator[str]:
-    """Yield why a job that is set does not run now, as the command line tells it."""
+    """Yield why a job that was set does not run now, as ``redbike set`` prints it."""
     if not (has_runs or schedule.never_runs):
         yield f"{jobid}: nothing is left to run of {schedule.text!r}"
     if has_runs and schedule.is_immediate:
@@ -119,12 +119,12 @@ def _list_remarks(call: Call, jobid: str, schedule: Schedule, has_runs: bool) ->
 
 
 def add_warnings(found: dict[str, Any], warnings: Sequence[str]) -> dict[str, Any]:
-    """Return an answer with what its receiver should know of it, if there is anything."""
+    """Return the answer `found`, with a member ``warnings`` if there are some."""
     return {**found, "warnings": list(warnings)} if warnings else found
 
 
 def _check_ties(call: Call, schedule: Schedule, options: Mapping[str, Any]) -> None:
-    """Raise `Problem` if this job, of a token for some jobs only, would hear of others, or hold them."""
+    """Raise `Problem` if a token for some jobs ties this job to others: it must not follow them, nor join a group."""
     if not call.permit.jobs:
         return
     only = f"the token of {call.permit.name} is for some jobs only"
@@ -139,7 +139,7 @@ def _check_ties(call: Call, schedule: Schedule, options: Mapping[str, Any]) -> N
 
 
 def unset_job(call: Call) -> Answer:
-    """Take a job out of the rotation."""
+    """Unset a job."""
     jobid, warnings = call.jobid, list[str]()
     if not Setter(call.steerer.store, call.steerer.settings, warnings.append, call.permit.fits).unset(jobid):
         raise NoSuchJob(f"no such job: {jobid!r}")
@@ -155,12 +155,12 @@ def run_job(call: Call) -> Answer:
 
 
 def cancel_job(call: Call) -> Answer:
-    """Drop what waits or runs of a job."""
+    """Cancel the waiting or running occurrence of a job."""
     return _steer(call, lambda jobid: cancel_jobs(call.steerer.store, [jobid], call.steerer.settings))
 
 
 def pause_job(call: Call) -> Answer:
-    """Hold a job until it is resumed, or again and again."""
+    """Pause a job until it is resumed; with ``every``, set a blackout."""
     store, (until, reason, every, lasting) = call.steerer.store, read_pause(call)
     if every is None:
         return _steer(call, lambda jobid: pause_jobs(store, [jobid], until, reason))
@@ -169,7 +169,7 @@ def pause_job(call: Call) -> Answer:
 
 
 def read_pause(call: Call) -> tuple[float | None, str, str | None, Any]:
-    """Return until when something is paused, why, and the times and the length of a blackout. Raise `BadConfig`."""
+    """Return the end and the reason of a pause, and the schedule and the length of a blackout. Raise `BadConfig`."""
     reason, every, lasting = call.get_text("reason") or "", call.get_text("every"), call.body.get("for")
     check_reason(reason)
     until = call.get_instant("until")
@@ -178,7 +178,7 @@ def read_pause(call: Call) -> tuple[float | None, str, str | None, Any]:
 
 
 def resume_job(call: Call) -> Answer:
-    """Let a job go on, or end its blackout."""
+    """Resume a job; with ``every``, end its blackout for good."""
     store, settings = call.steerer.store, call.steerer.settings
     if read_every(call):
         return _steer(call, lambda jobid: end_for_jobs(store, [jobid], settings))
@@ -186,7 +186,7 @@ def resume_job(call: Call) -> Answer:
 
 
 def read_every(call: Call) -> bool:
-    """Return whether a blackout is to end for good. Raise `BadConfig`."""
+    """Return whether to end a blackout for good. Raise `BadConfig`."""
     every = call.body.get("every", False)
     if not isinstance(every, bool):
         raise BadConfig(f"bad every {quote(every)}: true and false are allowed")
@@ -195,11 +195,11 @@ def read_every(call: Call) -> bool:
 
 def _steer(call: Call, verb: Any) -> Answer:
     jobid = call.jobid
-    # One whose only schedule was refused is told of, but there is nothing to steer.
+    # A job whose only schedule was refused can be read, but not controlled.
     is_there = call.site.bike.store.catalog.has_job(jobid)
     found: list[Steered] = verb(jobid) if is_there else [Steered(jobid, "missing")]
     words = {each.jobid: each.word for each in found}
-    # Who names a job for every host steers those that it has there.
+    # A job for every host stands for its jobs on the hosts.
     word = words[jobid] if jobid in words else found[0].word if len(set(words.values())) == 1 else VARIOUS
     if word == "missing":
         raise NoSuchJob(f"no such job: {jobid!r}")
@@ -210,7 +210,7 @@ def _steer(call: Call, verb: Any) -> Answer:
 
 
 def list_next(call: Call) -> Answer:
-    """Return when a job runs next: never, if it has ended for good, or is paused and nobody knows until when."""
+    """Return the next due times of a job. It has none if it has ended for good, or is paused without an end."""
     jobid, count, after = call.known_jobid, call.get_count("count", COUNT, MOST_COUNT), call.get_time("after")
     job = call.site.bike.tell(jobid)
     goes_on = job["schedule"] is not None and describe_job(job, call.clock)[1]
@@ -221,16 +221,16 @@ def list_next(call: Call) -> Answer:
 
 
 def _list_due(call: Call, jobid: str, job: Mapping[str, Any], after: float | None, count: int) -> Iterable[float]:
-    """Return when a job that goes on is due from now on, or after then; `count` instants are needed."""
+    """Return the due times of a job after `after`, or from now on, in epoch seconds: at least the first `count`."""
     bike, stored = call.site.bike, job["next_run"]
     if is_follower(job["schedule"]) and call.list_hidden([jobid]):
-        # Its own due time, which it has by now, is all that may be told.
+        # Only a due time that the job already has may be shown, not those of its parents.
         return [stored] if stored is not None and (after is None or stored > after) else []
     return list_next_due(bike.store, bike.settings, jobid, job, call.clock.now, count, after)
 
 
 def explain_job(call: Call) -> Answer:
-    """Return why a job does not run now, or did not then."""
+    """Return why a job does not run now; with ``at``, why it did not run at that instant."""
     jobid, at = call.known_jobid, call.get_time("at", looks_back=True)
     bike, fits = call.site.bike, call.permit.fits if call.permit.jobs else None
     reasons = Reasons(bike.store.find_shard(jobid), bike.settings, fits)

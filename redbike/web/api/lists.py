@@ -1,4 +1,4 @@
-"""The lists of the API, with the fields of the command line."""
+"""The handlers of the API that return lists, with the same fields as the command line."""
 
 import time
 from collections.abc import Callable
@@ -26,9 +26,9 @@ from redbike.web.api.paging import PATIENCE, Page, Row, cut, fill, read_cursor, 
 from redbike.web.api.problems import Problem
 from redbike.web.background import Report
 
-HOURS = 24  # of the agenda, if nothing else is asked for
-STEP = 100  # runs, or failures, that are read at once
-AGENDA_TIMEOUT, NAP = 20.0, 0.05  # seconds: for a forecast, and between two looks at it
+HOURS = 24  # the default length of the agenda
+STEP = 100  # runs, or failures, that are read in one step
+AGENDA_TIMEOUT, NAP = 20.0, 0.05  # seconds: for a forecast, and between two polls of it
 LATE = "late"
 # The filters of jobs that are true or false.
 FLAGS = LATE, *(each.name for each in fields(JobSearch) if each.default is False and each.name != "by_next")
@@ -54,7 +54,7 @@ def list_jobs(call: Call) -> Answer:
     def read(place: str) -> tuple[list[tuple[str, Row]], str | None]:
         cursor = Cursor.parse(place)
         if late is None:
-            # One request of the server, so that the same place means the same step again.
+            # One request to the server per step, so that the same place gives the same step again.
             page = store.overview.read_page(search, cursor, newest, rows=1, patience=0.0)
         else:
             page = read_late_page(store, late, search, cursor)
@@ -65,7 +65,7 @@ def list_jobs(call: Call) -> Answer:
 
 
 def _read_queue(call: Call) -> str | None:
-    """Return the full name of the queue that is asked for; None for none. Raise `BadQueueName`."""
+    """Return the full name of the queue in the query; None without one. Raise `BadQueueName`."""
     text = call.query.get("queue")
     if text is None:
         return None
@@ -84,7 +84,7 @@ def list_runs_of_job(call: Call) -> Answer:
 
 
 def _read_runs(call: Call, jobid: str | None) -> Page:
-    """Return a page of runs: the newest first, unless very many jobs have runs."""
+    """Return a page of runs of all jobs, or of one. The newest come first, unless very many jobs have runs."""
     past, fits = call.site.bike.store.past, call.compile() if jobid is None else jobid.__eq__
     jobids = None if jobid is None else [jobid]
     if call.tags:
@@ -94,11 +94,11 @@ def _read_runs(call: Call, jobid: str | None) -> Page:
     def read(place: str) -> tuple[list[tuple[str, Row]], str | None]:
         kind, _, rest = place.partition(" ")
         before = read_cursor(rest, float, str) if kind == "before" else None
-        # The next cursor names the last run that is found: none that may not be shown.
+        # The next cursor names the last run that is found, so the search must only find runs that may be shown.
         search = RunSearch(failed, since, (before[0], before[1]) if before else None, matches=fits)
         if kind == "many":
             if jobids is not None:
-                raise make_bad_cursor(place)  # those of all jobs have such ones
+                raise make_bad_cursor(place)  # only a list of the runs of all jobs has such cursors
             page = past.read_runs_of_many(search, Cursor.parse(rest), STEP, 0.0)
         else:
             page = past.read_runs(search, jobids, STEP)
@@ -112,7 +112,7 @@ def _read_runs(call: Call, jobid: str | None) -> Page:
 
 
 def show_run(call: Call, run: PastRun) -> Row:
-    """Return the fields of a run; with ``--show-data`` its result, too."""
+    """Return the fields of a run; with ``--show-data``, also its result."""
     return show(run, PAST_RUNS) | (run.show_result() if call.site.show_data else {})
 
 
@@ -139,7 +139,7 @@ def _show_failure(call: Call, failure: Failure) -> Row:
 
 
 def list_log(call: Call) -> Answer:
-    """Return a page of what people have changed, the newest first."""
+    """Return a page of the changes that people have made, the newest first."""
     fits, jobid = call.compile(), call.query.get("jobid")
     if jobid is not None:
         check_known_jobid(jobid)
@@ -158,7 +158,7 @@ def list_log(call: Call) -> Answer:
                 continue
             if len(items) == call.limit or time.monotonic() > end:
                 return _answer(Page(items, write_cursor(moment, same, number)))
-            # What was done to a queue, or to everything, is of no job: who is for some jobs alone does not see it.
+            # A change of a queue, or of everything, belongs to no job. A token for some jobs does not show it.
             if fits(row.jobid):
                 items.append(show(row, LOG))
     return _answer(Page(items, None))
@@ -189,7 +189,7 @@ def list_workers(call: Call) -> Answer:
 
 
 def list_agenda(call: Call) -> Answer:
-    """Return a page of what will run when."""
+    """Return a page of the forecast: the runs in each quarter of an hour, by queue."""
     hours, after, patterns = call.get_count("hours", HOURS, MOST_HOURS), call.get_time("after"), call.patterns
     bike, fits = call.site.bike, call.permit.fits
     followers = chain.from_iterable(bike.store.coming.list_followers()) if call.permit.jobs else ()
@@ -212,20 +212,20 @@ def list_agenda(call: Call) -> Answer:
 
 
 def _wait(call: Call, key: Any, read: Callable[[Report], Any]) -> Any:
-    """Return what is computed beside the requests, once for all who ask for it. Raise `Problem` if it takes long."""
+    """Return what `read` computes in the background, once for all requests with this `key`. Raise `Problem` if late."""
 
     def compute(report: Report) -> Any:
         try:
             return read(report)
         except ValueError as error:
-            return error  # what is asked for is wrong; that is no trouble here
+            return error  # the request is wrong, not the computation
 
     end = time.monotonic() + AGENDA_TIMEOUT
     while True:
         task = call.site.background.get(key, compute)
         if task.progress is None:
             if task.problem or task.result is None:
-                # There may be an older result, but nothing would say how old it is.
+                # Do not return an older result: the answer cannot say how old it is.
                 raise Problem(503, task.problem, {"retry-after": "5"})
             if isinstance(task.result, ValueError):
                 raise task.result
@@ -237,7 +237,7 @@ def _wait(call: Call, key: Any, read: Callable[[Report], Any]) -> Any:
 
 
 def show_health(call: Call) -> Answer:
-    """Return whether all is well."""
+    """Return the health: whether all is well, the problems, and the metrics."""
     health = call.site.bike.health(*call.patterns)
     found = {"is_well": health.is_well, "line": health.format_line(), "problems": health.problems}
     return Answer({**found, "metrics": health.metrics, "paused": health.paused, "topics": health.topics})

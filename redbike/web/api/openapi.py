@@ -1,4 +1,4 @@
-"""The document that describes the API for programs, OpenAPI 3.1: made of the same table that answers requests."""
+"""The OpenAPI 3.1 document, which describes the API for programs. It is made from the table of routes."""
 
 import re
 from collections.abc import Iterable
@@ -10,8 +10,8 @@ from redbike.web.api.routes import PATTERN, ROUTES, Given, Route
 from redbike.web.api.schemas import SCHEMAS, TEXT, Schema, describe_list, refer
 from redbike.web.stream import BEAT
 
-OPENAPI, EVENTS = ["openapi.json"], ["events"]  # paths that are no routes: the one needs no role, the other never ends
-HEARD = (PATTERN,)  # the parameters of events
+OPENAPI, EVENTS = ["openapi.json"], ["events"]  # paths that are not in the table; the second is a stream
+HEARD = (PATTERN,)  # the parameters of the events
 EXPLAINED = {
     "id": "The id of a job; a slash in it is %2F",
     "name": "The name of a queue; with the stock workers, a short name such as `A` is enough",
@@ -23,7 +23,7 @@ HOW = (
 
 
 def make_document() -> dict[str, Any]:
-    """Return the document."""
+    """Return the OpenAPI document, without ``servers``."""
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _describe(route)

@@ -1,4 +1,4 @@
-"""Pages of lists: a cursor is a text that only these functions read, and says where the next page begins."""
+"""Pages of lists. A cursor is a text that says where the next page begins. Only these functions read it."""
 
 import json
 import time
@@ -8,30 +8,30 @@ from typing import Any, NamedTuple
 from redbike.errors import BadConfig
 from redbike.text.parsing import load_json
 
-PATIENCE = 0.5  # seconds after which a page ends, however few rows it has
+PATIENCE = 0.5  # seconds after which a page ends, even with few rows or none
 
 Row = dict[str, Any]
 
 
 class Page(NamedTuple):
-    """Rows, and where the next page begins; None if nothing is left."""
+    """A page: its rows, and the cursor of the next page; None if this is the last page."""
 
     items: list[Row]
     cursor: str | None
 
 
 def show(row: Any, fields: Sequence[str]) -> Row:
-    """Return the fields of a row, as JSON of the command line has them."""
+    """Return the `fields` of a row, as in the JSON of the command line."""
     return {name: getattr(row, name) for name in fields}
 
 
 def write_cursor(*parts: Any) -> str:
-    """Return a cursor that has `parts`, which JSON can carry."""
+    """Return a cursor with these parts, which are values for JSON."""
     return json.dumps(parts, separators=(",", ":")).encode(errors="surrogateescape").hex()
 
 
 def read_cursor(text: str | None, *kinds: type) -> list[Any] | None:
-    """Return the parts of a cursor, of these types; None for none. Raise `BadConfig` for another text."""
+    """Return the parts of a cursor, which have the types `kinds`; None for None. Raise `BadConfig`."""
     if text is None:
         return None
     try:
@@ -44,17 +44,17 @@ def read_cursor(text: str | None, *kinds: type) -> list[Any] | None:
 
 
 def cut(rows: Iterable[Row], key: Callable[[Row], list[Any]], limit: int, cursor: str | None, *kinds: type) -> Page:
-    """Return a page of all rows, which are put in the order of their keys: of these types, none comes twice."""
+    """Return a page of `rows`, sorted by their keys. The parts of a key have the types `kinds`; each key is unique."""
     after = read_cursor(cursor, *kinds)
     rest = sorted((row for row in rows if after is None or key(row) > after), key=key)
     return Page(rest[:limit], write_cursor(*key(rest[limit - 1])) if len(rest) > limit else None)
 
 
 def fill(limit: int, cursor: str, read: Callable[[str], tuple[list[tuple[str, Row]], str | None]]) -> Page:
-    """Return a page made of steps. `read` returns the rows from a place on, each by its name, and the next place.
+    """Return a page that is read in steps. `read` returns the rows from a place on, with names, and the next place.
 
-    A cursor has the place where its step begins, and the last name of it that was on a page. If that is not there any
-    more, the step is on the next page as a whole: so a row may come twice, and none is left out.
+    A cursor has the place of its step, and the name of the last row of this step that was on a page. If this row is
+    gone, the next page has the whole step. So a row may be on two pages, but none is left out.
     """
     place, last = read_cursor(cursor or None, str, str) or ("", "")
     items: list[Row] = []

@@ -1,4 +1,4 @@
-"""What goes wrong, as ``application/problem+json`` of RFC 9457: its detail has the words of the command line."""
+"""Errors as ``application/problem+json`` of RFC 9457. Their detail is the message of the command line."""
 
 import json
 import re
@@ -12,21 +12,21 @@ from redbike.errors import RedbikeError, ServerError
 from redbike.web.permits import Refusal
 
 KIND = "application/problem+json"
-AWAY = {"retry-after": "2"}  # seconds, about, for which a server is away that restarts
+AWAY = {"retry-after": "2"}  # seconds that a restart of the server takes, about
 INSIDE = "this could not be answered; the log of the process that has the API says why"
 
 
 class Problem(Exception):
-    """Why a request is not answered as it asks."""
+    """The error with which a request fails: its HTTP status, message and headers."""
 
     def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None, name: str = "") -> None:
         super().__init__(detail)
         self.status, self.detail, self.headers = status, detail, dict(headers or {})
-        self.name = name  # of the error, if it is one of the library
+        self.name = name  # the name of the library's error, such as no-such-job; "" for none
 
     @classmethod
     def of(cls, error: RedbikeError) -> "Problem":
-        """Return the problem that an error of the library is."""
+        """Return an error of the library as a problem."""
         name = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
         if isinstance(error, ServerError):
             return cls(503, str(error), AWAY, name)
@@ -36,11 +36,11 @@ class Problem(Exception):
 
     @classmethod
     def refuse(cls, refusal: Refusal) -> "Problem":
-        """Return the problem that a refusal of the guard is."""
+        """Return a refusal of the guard as a problem."""
         return cls(refusal.status, refusal.text, refusal.headers)
 
     def answer(self) -> Response:
-        """Return it as an answer."""
+        """Return the response."""
         # Before Python 3.13, the standard library has an earlier name for 422.
         title = "Unprocessable Content" if self.status == 422 else HTTPStatus(self.status).phrase
         kind = f"urn:redbike:problem:{self.name}" if self.name else "about:blank"
@@ -49,5 +49,5 @@ class Problem(Exception):
 
 
 def dump(value: Any) -> bytes:
-    """Return a value as JSON. An id may have bytes that are no UTF-8."""
+    """Return a value as JSON in UTF-8. Surrogates, as in a bad job id, become the original bytes."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""The verbs of the API for queues and for everything: pause, resume, limit, halt."""
+"""The handlers of the API for queues and for everything: pause, resume, limit, halt."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ def resume_all(call: Call) -> Answer:
 
 
 def limit_queue(call: Call) -> Answer:
-    """Limit a queue; what is not given stays as it is."""
+    """Limit a queue. A limit that is not given does not change."""
     given: Any = {name: call.body[name] for name in LIMITS if name in call.body}
     limits: Limits = given
     found = call.steerer.queues.limit(call.params["name"], **limits)
@@ -64,7 +64,7 @@ def _find(call: Call, find: Callable[[str], str]) -> str:
 
 
 def _answer(call: Call, found: dict[str, Any]) -> Answer:
-    # By now something is done: nothing may turn that into an error.
+    # The change is done, so no later failure may turn the answer into an error.
     call.site.drop_seen()
     is_of_unused = is_unused(call.steerer.store, found["queue"])
     return Answer(add_warnings(found, [f"the queue {found['queue']!r} was never used"] if is_of_unused else []))

@@ -1,4 +1,4 @@
-"""The table of the API: each line is a method and a path, what it takes and gives, and the role that it needs."""
+"""The table of the API. Each route has a method, a path, its parameters, its reply, and the role that it needs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Handle = Callable[[Call], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A parameter behind the question mark."""
+    """A parameter in the query of a URL."""
 
     name: str
     schema: Schema
@@ -26,7 +26,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What can be asked. It `is_whole` if it is about more than jobs: then who is for some jobs alone may not ask."""
+    """A route of the API. If it `is_whole`, it is about more than single jobs, and refuses tokens for some jobs."""
 
     method: str
     path: str  # below `PREFIX`; {id} and {name} are whole segments
@@ -41,7 +41,7 @@ class Route:
 
     @property
     def name(self) -> str:
-        """Its name in the document, such as ``run_job``."""
+        """The name of the route in the document, such as ``run_job``."""
         return self.handle.__name__
 
 
@@ -103,7 +103,7 @@ def _get(
 
 
 def _post(path: str, role: Role, handle: Handle, summary: str, reply: str = "", body: Body | None = None) -> Route:
-    """Return a route that steers. It is for whole tokens unless its path names a job."""
+    """Return a route that makes changes. It refuses tokens for some jobs, unless its path names a job."""
     is_whole = not path.startswith("/jobs/{id}/")
     return Route("POST", path, role, handle, summary, reply, body=body or Body(), is_whole=is_whole)
 
@@ -138,7 +138,7 @@ ROUTES = (
 
 
 def match(path: list[str]) -> Iterator[tuple[Route, dict[str, str]]]:
-    """Yield the routes of a path, of any method, each with what stands for {id} and {name}."""
+    """Yield the routes that match a path, for any method, each with the values of {id} and {name}."""
     for route in ROUTES:
         segments = route.path.split("/")[1:]
         pairs = list(zip(segments, path, strict=False))

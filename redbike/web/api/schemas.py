@@ -1,4 +1,4 @@
-"""JSON Schema of what the API takes and gives: made of the types of the library, and of the table of options."""
+"""JSON Schemas of the requests and replies of the API, made from the library's types and the table of options."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -28,25 +28,25 @@ TIME: Schema = {"type": "number", "description": "epoch seconds"}
 SAID_TIME: Schema = {"anyOf": [NUMBER, TEXT, {"type": "null"}]}
 ANYTHING: Schema = {}
 PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
-KINDS = {"count": COUNT, "share": NUMBER}  # of options; all others may be a text
+KINDS = {"count": COUNT, "share": NUMBER}  # schemas of options that are numbers, by their kind
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a request carries: its members, with their schemas and what they mean."""
+    """The body of a request: its members, with their schemas and meanings."""
 
     members: Mapping[str, tuple[Schema, str]] = field(default_factory=dict)
     required: Sequence[str] = ()
 
     def describe(self) -> Schema:
-        """Return its schema."""
+        """Return the schema of the body."""
         found = {name: {**schema, "description": text} for name, (schema, text) in self.members.items()}
         schema = {"type": "object", "properties": found, "additionalProperties": False}
         return schema | ({"required": list(self.required)} if self.required else {})
 
 
 def describe_type(kind: Any) -> Schema:
-    """Return the schema of a type of Python; of one that is not known here, that of anything."""
+    """Return the schema of a Python type; for an unknown type, a schema that allows any value."""
     origin, given = get_origin(kind), get_args(kind)
     if kind in PLAIN:
         return {"type": PLAIN[kind]}
@@ -74,14 +74,14 @@ def describe_typed_dict(kind: Any) -> Schema:
 
 
 def describe_rows(kind: Any, names: Sequence[str]) -> Schema:
-    """Return the schema of a row that has these attributes of a class."""
+    """Return the schema of a row with the attributes `names` of the class `kind`."""
     hints = get_type_hints(kind)
     found = {name: describe_type(hints[name]) for name in names}
     return {"type": "object", "properties": found, "required": list(names)}
 
 
 def describe_option(option: Parameter) -> Schema:
-    """Return the schema of an option of a job: null is its default, also the word ``default``."""
+    """Return the schema of an option of a job. Null and the text ``default`` both mean the default."""
     kinds = [{"type": "string", "enum": [*option.choices, "default"]} if option.choices else TEXT]
     if option.kind in KINDS or option.kind == "duration":
         kinds = [KINDS.get(option.kind, NUMBER), TEXT]
@@ -91,12 +91,12 @@ def describe_option(option: Parameter) -> Schema:
 
 
 def describe_list(items: Schema, text: str = "") -> Schema:
-    """Return the schema of an array, which `text` describes."""
+    """Return the schema of an array of `items`. `text` is its description."""
     return {"type": "array", "items": items} | ({"description": text} if text else {})
 
 
 def describe_members(**members: Schema) -> Schema:
-    """Return the schema of an object that has all these members."""
+    """Return the schema of an object in which all these members are required."""
     return {"type": "object", "properties": members, "required": list(members)}
 
 
@@ -106,12 +106,12 @@ def refer(name: str) -> Schema:
 
 
 def or_null(schema: Schema) -> Schema:
-    """Return the schema of such a value, or of null."""
+    """Return a schema that allows what `schema` allows, and null."""
     return {"anyOf": [schema, {"type": "null"}]}
 
 
 def may_have(schema: Schema, **members: Schema) -> Schema:
-    """Return the schema of such an object that may have these members, too."""
+    """Return the schema of an object, with further optional members."""
     return {**schema, "properties": schema["properties"] | members}
 
 
@@ -124,7 +124,7 @@ def describe_page(name: str) -> Schema:
 
 
 def may_warn(schema: Schema) -> Schema:
-    """Return the schema of such an object that may have warnings."""
+    """Return the schema of an object, with an optional member ``warnings``."""
     text = "What you should know of this, such as why nothing will run; missing without such a thing"
     return may_have(schema, warnings=describe_list(TEXT, text))
 
@@ -154,7 +154,7 @@ SCHEMAS: dict[str, Schema] = {
     **ROWS,
     **{f"{name}Page": describe_page(name) for name in ROWS},
     "JobDetails": _describe_details(),
-    # If it cannot be read then, no more is known than that it is set.
+    # If the job cannot be read after it was set, the reply has only its id and a warning.
     "JobSet": {**may_warn(_describe_details()), "required": ["jobid"]},
     "Event": describe_rows(Line, [each.name for each in fields(Line)]),
     "Done": may_warn(_describe_done()),

@@ -1,4 +1,4 @@
-"""The pages: each makes an answer of what it reads of the jobs."""
+"""The pages and forms of the site, by path, and the answers for errors and for the login."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -44,7 +44,7 @@ PAGES: dict[str, Endpoint] = {
     "set": show_form,
     "preview": show_preview,
 }
-STILL = {"rehearse", "at", "at/{where}", "set", "preview"}  # pages that stay as they are while one looks
+STILL = {"rehearse", "at", "at/{where}", "set", "preview"}  # pages without live updates
 FormEndpoint = Callable[[Sent], Response]
 FORMS: dict[str, FormEndpoint] = {"do": carry_out, "set": save}
 AWAY, UNUSABLE, PROBLEM = "Redis does not answer", "Redis cannot be used", "This cannot be shown"  # headings
@@ -56,14 +56,14 @@ FAILURES = {
 
 
 def show_problem(site: Site, request: Request, error: RedbikeError) -> Response:
-    """Answer with what went wrong, in words."""
+    """Return a page that shows an error of the library."""
     status = 404 if isinstance(error, LookupError) else 400 if isinstance(error, ValueError) else 503
     heading = AWAY if isinstance(error, Unreachable) else UNUSABLE if isinstance(error, ServerError) else PROBLEM
     return _show(site, request, status, str(error), heading)
 
 
 def show_failure(site: Site, request: Request, status: int) -> Response:
-    """Answer a request that no page is for, or of which one has failed."""
+    """Return the page for a request without a route, or for a page that has failed."""
     return _show(site, request, status, FAILURES.get(status, HTTPStatus(status).phrase))
 
 
@@ -74,12 +74,12 @@ def _show(site: Site, request: Request, status: int, error: str, heading: str = 
 
 
 def show_login(site: Site, request: Request, problem: str, status: int = 200) -> Response:
-    """Ask for the token."""
+    """Return the page that asks for the token."""
     to = request.query_params.get("to", "")
     return site.answer(request, "login.html", site.make_clock(), status, problem=problem, to=to)
 
 
 def read_target(request: Request) -> str:
-    """Return where the login leads to: a place on this site, relative to the login."""
+    """Return the place on this site to which the login leads, relative to the login."""
     to = request.query_params.get("to", "")
     return f"./{to}" if is_target(to) else "./"

@@ -1,4 +1,4 @@
-"""Actions: a form asks for one, a person confirms what cannot be taken back, and a note says what became of it."""
+"""Actions: a form requests one, a person confirms it if it cannot be undone, and a note shows the result."""
 
 from dataclasses import replace
 from urllib.parse import urlencode
@@ -21,7 +21,7 @@ from redbike.web.selection import Found, Target, make_pause_digest
 
 MOST = 10_000  # jobs that one form changes
 NAMED = 50  # jobs that a confirmation names
-WARNED = 5  # warnings of a note
+WARNED = 5  # warnings in a note
 ASKED, BAD, CHANGED = 200, 400, 409  # statuses
 NONE = Note("No job matches any more, so nothing was done.", is_problem=True)
 UNSELECTED = Note("No job was selected, so nothing was done.", is_problem=True)
@@ -35,9 +35,9 @@ UNKNOWN = "The last step may have been done or not: check before you try again."
 
 
 def carry_out(sent: Sent) -> Response:
-    """Do what a form asks for, or ask back. Raise `RedbikeError` for what cannot be done; then nothing was changed."""
+    """Carry out the action of a form, or ask for a confirmation. If it raises `RedbikeError`, nothing was changed."""
     if sent.site.memory.is_used(sent.form.get("once", "")):
-        # What it has done may be why it would be refused now.
+        # Check this first: the action may have changed the state so that it would be refused now.
         return sent.lead_back(Note(USED_UP["again"], is_problem=True))
     order, clock = Order.read(sent.form), sent.site.read_clock()
     if not sent.permit.may(order.role):
@@ -54,7 +54,7 @@ def _act_on_queue(sent: Sent, order: Order, given: Given, clock: Clock) -> Respo
     if target.of == "queue":
         find = steerer.queues.find_held if order.action == "pause" else steerer.queues.find_queue
         target = replace(target, queue=find(target.queue))
-    # Only a rehearsal sends the digest of the pause that it was about.
+    # Only a form of a rehearsal has the digest of a pause: that with which it was computed.
     pause = steerer.store.queue_limits.read(target.queue).pause if order.digest else None
     is_other = bool(order.digest) and order.digest != make_pause_digest(pause)
     if given.errors or is_other or (target.of == "all" and not order.is_confirmed):
@@ -72,7 +72,7 @@ def _act_on_jobs(sent: Sent, order: Order, given: Given, clock: Clock) -> Respon
     is_other = bool(order.digest) and order.digest != found.digest
     if given.errors or is_other or not (order.is_confirmed or order.is_done_at_once(len(found.jobids))):
         return _ask(sent, order, given, clock, _name_jobs(found.jobids), found, is_other)
-    # What was unset is not there to be shown.
+    # The page of a job that was unset cannot be shown.
     is_gone = order.action == "unset" and order.back.startswith("./job?")
     steerer = sent.make_steerer()
     return sent.do_once(lambda: _steer_jobs(steerer, order, given, found), "./jobs" if is_gone else None)
@@ -88,7 +88,7 @@ def _ask(
     is_other: bool = False,
     pause: Pause | None = None,
 ) -> Response:
-    """Say what would happen, and ask whether it shall; nothing is changed yet."""
+    """Return a page that says what would happen, and asks for a confirmation. Nothing is changed yet."""
     changes = _compare(sent, order, found) if found and is_other else None
     if found:
         sent.site.memory.keep_set(found)
@@ -113,22 +113,22 @@ def _ask(
 
 
 def _list_followers(sent: Sent, found: Found) -> list[str]:
-    """Return the jobs that wait when the jobs that a confirmation names are unset; how many more behind the first.
+    """Return the first jobs that would wait if the jobs on the page were unset, and how many more there are.
 
-    Of jobs that it does not name, it says that their followers are not listed.
+    Followers of jobs that the page does not name are not listed, and the page says that.
     """
     states = sent.site.bike.store.questions.inspect(found.jobids[:NAMED])
     return cut(sorted({each for state in states for each in state.followers}.difference(found.jobids)), NAMED)
 
 
 def _name_rehearsal(order: Order) -> str:
-    """Return where one sees what an order would bring; "" for one that cannot be rehearsed."""
+    """Return a link to the rehearsal of an order; "" if it cannot be rehearsed."""
     link = f"rehearse?{urlencode(order.params(), errors='surrogateescape')}"
     return link if order.action in ACTIONS and order.action != END and len(link) <= MOST_BACK else ""
 
 
 def _compare(sent: Sent, order: Order, found: Found) -> list[tuple[str, list[str], int]]:
-    """Return what has changed since a set of jobs was shown: how, some of these jobs, and how many there are."""
+    """Return how a set of jobs has changed since it was shown: for each kind its name, some of the jobs, the number."""
     before, now = sent.site.memory.get_set(order.digest), set(found.jobids)
     if before is None:
         return []
@@ -142,7 +142,7 @@ def _steer_jobs(steerer: Steerer, order: Order, given: Given, found: Found) -> N
 
 
 def _describe(order: Order, given: Given, found: Found, done: Done, warnings: list[str]) -> Note:
-    """Return what became of jobs, in words, and which instant was understood."""
+    """Return a note with the results, the instant that was understood, and the warnings."""
     words = count_words(BLACKOUT_WORDS if given.blackout else ACTIONS[order.action].words, done.words)
     if len(found.jobids) == 1 and len(words) == 1:
         said = f"{show_text(found.jobids[0])}: {words[0][0]}."
@@ -156,7 +156,7 @@ def _describe(order: Order, given: Given, found: Found, done: Done, warnings: li
 
 
 def _steer_queue(steerer: Steerer, order: Order, given: Given, target: Target) -> Note:
-    """Steer the queue of this full name, or everything."""
+    """Carry out an action on a queue, which has its full name, or on everything."""
     queues, name = steerer.queues, target.queue
     what = target.title
     try:

@@ -1,4 +1,4 @@
-"""The forecast: the heat map of a day or a week, by queue, and where too much comes together."""
+"""The forecast: the heat map of a day or a week, by queue, and the times at which too much runs."""
 
 from typing import cast
 
@@ -17,12 +17,12 @@ from redbike.web.pages.parameters import list_queues, make_link, read_choice, re
 from redbike.web.rendering import format_utc
 from redbike.web.site import Site
 
-EVERY = ("", "1m", "5m", "15m", "1h")  # what comes more often may be left out
-AGAIN, LATER = 1, 10  # seconds after which a browser looks again while it is counted, if it has something to show
+EVERY = ("", "1m", "5m", "15m", "1h")  # jobs that run more often than this may be left out
+AGAIN, LATER = 1, 10  # seconds between two loads during a computation: without a result, and with an older one
 
 
 def show_forecast(site: Site, request: Request) -> Response:
-    """Show what will run when, as somebody has counted it; it is counted in the background."""
+    """Show the last forecast, or its progress. It is computed in the background."""
     span = cast(Span, read_choice(request, "span", "day", "week"))
     queue, pattern, every = read_queue(site, request), read_pattern(request), read_choice(request, "every", *EVERY)
 
@@ -58,13 +58,13 @@ def show_forecast(site: Site, request: Request) -> Response:
 
 
 def _link_cell(cell: Cell, span: Span, given: dict[str, object]) -> str:
-    """Return a link to what runs in a part of the time, on the timeline."""
+    """Return a link to the time of a cell, on the timeline."""
     middle = format_utc(cell.start + CELL[span] / 2)
     return make_link("timeline", given, at=middle, span="15m" if span == "day" else "1h", lanes="job")
 
 
 def _draw(forecast: Forecast, span: Span, clock: Clock) -> list[tuple[str | None, int, Markup, str]]:
-    """Return for each strip its queue, its runs, its picture, and in words what the picture shows."""
+    """Return for each strip its queue, its number of runs, its picture, and the same in words."""
     drawn = []
     for strip in list_strips(forecast, span):
         when = "" if strip.peak is None else f", at most {strip.most:,} from {clock.format_minute(strip.peak)} on"

@@ -1,4 +1,4 @@
-"""The incident window: what is known of a span of time, on one strip, and as text for a report."""
+"""The incident window: all that is known about a span of time, as a strip, and as text for a report."""
 
 import threading
 from collections.abc import Iterator
@@ -23,26 +23,26 @@ from redbike.web.charts import draw_incident
 from redbike.web.rendering import format_utc, quote_part
 from redbike.web.site import Site
 
-ROWS = 80  # that the page lists; the text has all
-READ_TIMEOUT, LONG = 0.3, 10.0  # seconds for which the runs of all jobs are read; for long if that is asked for
+ROWS = 80  # rows on the page; the text has all
+READ_TIMEOUT, LONG = 0.3, 10.0  # seconds for which the runs of all jobs are read; the longer one only on request
 TEXT = ".txt"
 
 _reading = threading.Lock()  # one long reading at a time
 
 
 def ask_incident(site: Site, request: Request) -> Response:
-    """Lead from the form to the window."""
+    """Redirect from the form to the page of the window."""
     at = request.query_params.get("at", "").strip() or NOW
     around = request.query_params.get("around", "").strip() or WIDTH
     window = f"{at}±{around}"
-    # What is wrong with it is told where it was typed.
+    # Check the window here, so that an error is shown where it was typed.
     clock = site.read_clock()
     parse_window(window, clock.now, clock.zone)
     return RedirectResponse(f"at/{quote_part(window)}", 303)
 
 
 def show_incident(site: Site, request: Request) -> Response:
-    """Show the window that the path names; as plain text, if it ends in .txt."""
+    """Show the window in the path. If the path ends in .txt, return plain text."""
     where = request.path_params["where"]
     text = where.removesuffix(TEXT)
     clock = site.read_clock()
@@ -75,7 +75,7 @@ def show_incident(site: Site, request: Request) -> Response:
 
 
 def _read(site: Site, window: Window, now: float, is_long: bool) -> Incident:
-    """Read what is known of a window; for long only for one viewer at a time."""
+    """Read what is known about a window. Only one viewer at a time gets the long reading."""
     is_long = is_long and _reading.acquire(blocking=False)
     timeout = LONG if is_long else READ_TIMEOUT
     try:
@@ -86,13 +86,13 @@ def _read(site: Site, window: Window, now: float, is_long: bool) -> Incident:
 
 
 def _write_width(seconds: float) -> str:
-    """Return a width as the form takes it: in two units, if that says all of it."""
+    """Return a width as the form takes it: with up to two units if that is exact, else in seconds."""
     text = format_length(seconds).replace(" ", "").replace("min", "m")
     return text if measure_duration(text) == seconds else f"{seconds:.10g}s"
 
 
 def _list_others(window: Window, now: float) -> Iterator[tuple[str, str]]:
-    """Yield windows beside this one, around it and in it: what they are, and how one writes them."""
+    """Yield names and texts of related windows: earlier, later, narrower and wider ones."""
     at, width = window.at, window.width
     for name, center, wide in (
         ("Earlier", at - 2 * width, width),

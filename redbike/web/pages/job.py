@@ -1,4 +1,4 @@
-"""One job: what it is, why it does not run now, what is to come, and how it went."""
+"""The page of one job: its properties, why it does not run now, its next runs, and its past runs."""
 
 from itertools import islice
 from typing import Any, NamedTuple
@@ -37,22 +37,22 @@ from redbike.web.pages.log import list_changes
 from redbike.web.site import Site
 from redbike.web.tree import draw_tree
 
-COMING = 10  # runs to come that are listed
-RUNS = 50  # runs that are listed
-MOST_RUNS = 200  # that are kept of a job
+COMING = 10  # next runs that are listed
+RUNS = 50  # ended runs that are listed
+MOST_RUNS = 200  # ended runs that are read
 
 
 class OptionRow(NamedTuple):
-    """An option of a job, beside what would count without it."""
+    """An option, with its value for the job, and its default."""
 
     name: str
-    value: object  # None: the job does not have it
+    value: object  # None if the job does not set it
     default: object
     help: str
 
 
 def show_job(site: Site, request: Request) -> Response:
-    """Show the job with the id that is asked for."""
+    """Show the job whose id is in the query. Raise `NoSuchJob`."""
     jobid = request.query_params.get("id", "")
     why = site.bike.why(jobid)
     state = _read_state(site, jobid)
@@ -94,7 +94,7 @@ def show_job(site: Site, request: Request) -> Response:
 
 
 def _read_blackouts(site: Site, state: JobState, clock: Clock, zone: str, family: Family) -> dict[str, Any]:
-    """Return the blackouts of a job, and what marks the due times, in `zone`, at which it or a parent is held."""
+    """Return the blackouts of a job, and a function that remarks a due time, in `zone`, which a blackout holds."""
     [blackouts] = list_details(site.bike.store, [state])
     own = make_remark(blackouts, Clock(clock.now, zone), read_limits(site.bike.store, state.jobid))
     return {
@@ -112,13 +112,13 @@ def _read_state(site: Site, jobid: str) -> JobState:
 
 
 def _list_verbs(state: JobState, hosts: list[HostDetails]) -> list[str]:
-    """Return which of ``cancel``, ``edit`` and ``unset`` would do something, and are not refused."""
+    """Return which of the actions ``cancel``, ``edit`` and ``unset`` are possible."""
     cancel = ["cancel"] if _is_cancellable(state, hosts) else []
     return [*cancel, *list_write_verbs(state.jobid, state.options)]
 
 
 def _is_cancellable(state: JobState, hosts: list[HostDetails]) -> bool:
-    """Tell whether something of a job waits or runs, or is to be tried again, perhaps on one of its hosts."""
+    """Tell whether an occurrence of a job waits, runs or will be tried again, perhaps that of its job on a host."""
     told = state.to_dict()
     found = (Status.parse(each["status"]) for each in hosts)
     is_busy = any(status and status.event in (Event.ENQ, Event.WRK) for status in found)
@@ -126,20 +126,20 @@ def _is_cancellable(state: JobState, hosts: list[HostDetails]) -> bool:
 
 
 def _find_command(site: Site, state: JobState, queue: str) -> str:
-    """Return the command of the job, or of that of whose backfill it is; "" for none."""
+    """Return the command line of the job, or of the job that it backfills; "" for none."""
     base = find_backfill(state.options)[0] or state.jobid
     return CommandLines(site.view.get().glance.processes).find(base, queue)
 
 
 def _describe_backfills(state: JobState, clock: Clock) -> list[tuple[str, str]]:
-    """Return how far its backfill is, and how the last one has ended, each with its name."""
+    """Return the progress of its backfill, and the result of the last one, each with its name."""
     told = state.to_dict()
     found = ("Backfill", told.get("backfill")), ("Last backfill", told.get("last_backfill"))
     return [(name, describe_backfill(each, clock)) for name, each in found if each]
 
 
 def _read_kin(site: Site, state: JobState, clock: Clock, family: Family) -> dict[str, Any]:
-    """Return who follows whom, if the job follows others or is followed, and a picture of that; read the family."""
+    """Return the tree of parents and followers around the job, if it has some, with a picture. Read the `family`."""
     has_kin = state.followers or state.member_of or is_follower(state.schedule)
     around = look_around(site.bike.store, state.jobid, clock, family) if has_kin else None
     branches = list(islice(around.list_branches(), MOST_LINES)) if around else []
@@ -147,7 +147,7 @@ def _read_kin(site: Site, state: JobState, clock: Clock, family: Family) -> dict
 
 
 def _read_past(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
-    """Return how it went: the last runs, a chart of them, what was changed last, and whether that was all."""
+    """Return the past of a job: its last runs with a chart, its backfills, and its last changes."""
     runs = site.bike.store.past.read_runs(RunSearch(), [state.jobid], MOST_RUNS).runs
     durations = measure_durations(runs)
     chart = draw_runs(runs[:RUNS], durations) if runs else ""
@@ -166,9 +166,9 @@ def _read_past(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
 def _list_coming(
     site: Site, state: JobState, schedule: Schedule | None, hosts: list[HostDetails], clock: Clock, family: Family
 ) -> list[float]:
-    """Return the next instants at which a job runs, without a due time of its own that is over."""
+    """Return the next due times of a job, in epoch seconds, without a stored due time that is past."""
     job: dict[str, Any] = {**state.to_dict()}
-    goes_on = is_base(state.jobid) or describe_job(job, clock)[1]  # on a host it may, though it is paused itself
+    goes_on = is_base(state.jobid) or describe_job(job, clock)[1]  # a paused base may have jobs on hosts that go on
     if schedule is None or not goes_on:
         return []
     if is_base(state.jobid):
@@ -181,13 +181,13 @@ def _list_coming(
 
 
 def _list_options(site: Site, state: JobState) -> list[OptionRow]:
-    """Return all options, those that the job has first."""
+    """Return all options. Those that the job sets come first."""
     own = show_options(state.options)
     rows = []
     for name, option in OPTIONS.items():
         setting = getattr(site.bike.settings, option.key) if option.key in SETTINGS else option.default
         if option.kind == "url":
-            # Whoever may look need not know it: it is the key to a check elsewhere.
+            # Do not show the URL: whoever knows it can report runs to the external check.
             setting = "set" if setting else None
         elif name == "timeout":
             setting = f"that of the worker, or {site.bike.settings.default_timeout:g}"

@@ -1,6 +1,6 @@
-"""The list of jobs: filtered, searched, and by their next run. A page takes a limited amount of work.
+"""The list of jobs, with filters, a search and an order. The work for a page is limited.
 
-The palette finds jobs, queues and pages by a part of their names.
+The palette finds jobs, queues, pages and actions by a part of their names.
 """
 
 from collections import Counter
@@ -54,14 +54,14 @@ STATUSES = {
     Event.DIE: "failed for good",
     Event.BAD: "bad schedule",
 }
-# By what the jobs of a page are sorted; by their next run, all jobs are.
+# The orders within a page. Only the order by the next run is that of all jobs.
 SORTS: dict[str, Callable[[Job], tuple[bool, float, str]]] = {
     "id": lambda job: (False, 0.0, job.jobid),
     "status": lambda job: (False, list(STATUSES).index(job.status) if job.status else -1.0, job.jobid),
     "last": lambda job: (job.last_started is None, -(job.last_started or 0.0), job.jobid),
     "queue": lambda job: (not job.queue, 0.0, f"{job.queue} {job.jobid}"),
 }
-# What the palette leads to, and who may do it.
+# The actions that the palette finds, and the roles that they need.
 VERBS: dict[str, Role] = {
     **dict.fromkeys(("run", "pause", "resume", "cancel"), "operate"),
     **dict.fromkeys(("edit", "unset"), "write"),
@@ -70,25 +70,25 @@ APPLIES: dict[str, Callable[[Job], bool]] = {
     "resume": lambda job: job.paused is not None,
     "cancel": lambda job: job.is_running or job.status == Event.ENQ or job.has_failed,  # it may be tried again
 }
-MOST = 10  # of a kind
-SOME_TAGS = 5  # of those of the jobs of a page
-SEARCH_TIMEOUT = 0.05  # seconds for which jobs are looked for
-LIVE_TIMEOUT = 0.2  # seconds after which the update of a page looks at no further jobs
-LONGEST = 512  # characters
+MOST = 10  # results of each kind
+SOME_TAGS = 5  # tags that the page offers as filters
+SEARCH_TIMEOUT = 0.05  # seconds for which the palette searches for jobs
+LIVE_TIMEOUT = 0.2  # seconds after which a live update reads no further jobs
+LONGEST = 512  # characters of a text in the palette
 
 Found = dict[str, str]
 
 
 def show_jobs(site: Site, request: Request) -> Response:
-    """Show those jobs that the parameters name."""
+    """Show the jobs that match the parameters."""
     asked, sort = _read_selection(request), read_choice(request, "sort", "", "next", *SORTS)
     given: dict[str, object] = {name: getattr(asked, name) for name in (*TEXTS, *FLAGS)} | {"sort": sort}
     cursor = Cursor.parse(read_text(request, "cursor"))
-    # Both as they are meant: of a name that is typed, the full one.
+    # With the full name of the queue, and the pattern of a search.
     named = replace(asked, queue=read_queue(site, request), pattern=read_pattern(request))
     exact = _find_exact(site, asked)
     page = JobPage([exact], 1, 1, None) if exact else _read_page(site, request, named, sort, cursor)
-    # Those that have a time come in its order, of all others those in trouble first, and then by their ids.
+    # Some filters give jobs in the order of a time. Otherwise jobs in trouble come first, and then by id.
     is_ordered = bool(sort or asked.planned or asked.overdue or asked.late or asked.failed)
     matching = Selection((exact.jobid,)) if exact else replace(named, pattern=named.pattern or ALL)
     tags, queues = _read_tags(site, page.jobs), list_queues(site, "")
@@ -127,7 +127,7 @@ def _sort(jobs: Sequence[Job], sort: str, is_ordered: bool) -> Sequence[Job]:
 
 
 def _rank(job: Job) -> tuple[bool, str]:
-    """Return by what jobs are ordered: those in trouble first, and then by their ids."""
+    """Return the default sort key: jobs in trouble come first, and then by id."""
     return not (job.has_failed or job.status == Event.BAD or job.is_overdue), job.jobid
 
 
@@ -152,9 +152,9 @@ def _read_page(site: Site, request: Request, named: Selection, sort: str, cursor
     )
     if named.late:
         return read_late_page(site.bike.store, site.view.get().glance.late, search, cursor)
-    # To read all runs that are not archived yet may take a while: only one filter needs them.
+    # Only this filter needs all runs that are not archived yet, which may take a while to read.
     newest = site.newest.get() if named.never_ran else None
-    # Nobody waits for a live update, and one that is cut short would take rows away that somebody has selected.
+    # Nobody waits for a live update. If it were cut short, rows would disappear that a person has selected.
     patience = PAGE_TIMEOUT if request.state.browser else LIVE_TIMEOUT
     return site.bike.store.overview.read_page(search, cursor, newest, patience=patience)
 
@@ -167,13 +167,13 @@ def _describe_troubles(site: Site) -> dict[str, Any]:
 
 
 def _read_tags(site: Site, jobs: Iterable[Job]) -> dict[str, Sequence[str]]:
-    """Return by job id the tags of those jobs that have some."""
+    """Return the tags by job id, for jobs that have some."""
     labels = site.bike.store.questions.read_labels([job.jobid for job in jobs])
     return {jobid: each["tags"] for jobid, each in labels.items() if "tags" in each}
 
 
 def _describe_runs(site: Site, jobs: Iterable[Job]) -> dict[str, tuple[Markup, Durations]]:
-    """Return by job id how the runs that are kept have ended, as a strip, and how long they took."""
+    """Return by job id a strip with the outcomes of the stored runs, and their durations."""
     ran = [job.jobid for job in jobs if job.last_outcome]
     found: dict[str, list[PastRun]] = {}
     for run in site.bike.store.journal.list_runs(ran) if ran else ():
@@ -182,20 +182,20 @@ def _describe_runs(site: Site, jobs: Iterable[Job]) -> dict[str, tuple[Markup, D
 
 
 def _explain_schedules(site: Site, jobs: Sequence[Job]) -> dict[str, str]:
-    """Return by job id its schedule in words; the schedule as it is stored where that cannot be read."""
+    """Return the schedules in words by job id. A schedule that cannot be read is the stored text."""
     jobids, found = [job.jobid for job in jobs], dict[str, str]()
     stored = site.bike.store.questions.read_schedules(jobids) if jobids else ()
     for jobid, (text, options) in zip(jobids, stored, strict=True):
         schedule = read_schedule(jobid, text, options)
         zone = (schedule.timezone if schedule else None) or site.settings.timezone
         words = schedule.explain(zone) if schedule and not schedule.never_runs else text or ""
-        # From when a period counts stands on the page of the job.
+        # Only the page of the job says from when a period counts.
         found[jobid] = words.partition(", counted from ")[0]
     return found
 
 
 def _find_exact(site: Site, asked: Selection) -> Job | None:
-    """Return the job that has the text that is looked for as its id, if nothing else is asked for."""
+    """Return the job whose id is exactly the pattern, if there are no other filters; else None."""
     if not asked.pattern or asked != Selection(pattern=asked.pattern) or is_pattern(asked.pattern):
         return None
     found = site.bike.store.overview.read_named([asked.pattern])
@@ -203,7 +203,7 @@ def _find_exact(site: Site, asked: Selection) -> Job | None:
 
 
 def find(site: Site, request: Request) -> Response:
-    """Answer with what the text that is asked for may mean, the nearest first, and whether jobs may be missing."""
+    """Answer the palette: what the text may mean, the nearest first, and whether jobs may be missing, as JSON."""
     text = request.query_params.get("q", "").strip()[:LONGEST]
     pages = [_name("page", name, path or "./") for path, name in site.pages if name.lower().startswith(text.lower())]
     if not text:
@@ -218,20 +218,20 @@ def find(site: Site, request: Request) -> Response:
     if actions:
         return JSONResponse({"found": actions, "is_more": False})
     found = [*pages, *(_name("job", jobid, f"job?id={quote_part(jobid)}") for jobid in jobs), *queues[:MOST]]
-    # The list shows a job alone that has the text as its id.
+    # For a text that is a job id, the list would show only this job. So make it a pattern.
     pattern = f"*{escape(text)}*" if is_pattern(text) or text in jobs else text
     rest = _name("search", f"all jobs with {text} in their ids", f"jobs?pattern={quote(pattern)}")
     return JSONResponse({"found": [*found, rest], "is_more": is_more})
 
 
 def _find_actions(site: Site, permit: Permit, text: str) -> list[Found]:
-    """Return what a text such as ``pause backup`` may mean to somebody who may do that: each leads to its button."""
+    """Return the actions that a text such as ``pause backup`` may mean, if permitted. Each links to its button."""
     verb, _, named = text.partition(" ")
     role = VERBS.get(verb.lower())
     if role is None or not named.strip() or not permit.may(role):
         return []
     jobs, _ = _find_jobs(site, named.strip())
-    # A button that would do nothing is not there.
+    # Leave out jobs whose page does not have this button.
     fits = APPLIES.get(verb.lower())
     known = site.bike.store.overview.read_named(jobs, {}) if jobs else ()
     found = [job.jobid for job in known if fits is None or fits(job)]
@@ -256,7 +256,7 @@ def _find_actions(site: Site, permit: Permit, text: str) -> list[Found]:
 
 
 def list_write_verbs(jobid: str, options: str) -> Sequence[str]:
-    """Return which of the verbs of the role ``write`` a job with these stored options does not refuse."""
+    """Return which of the actions ``edit`` and ``unset`` a job with these stored options allows."""
     if find_all_of(options)[0]:
         return ()
     return ("unset",) if find_backfill(options)[0] or is_of_shell(jobid) else ("edit", "unset")
@@ -267,7 +267,7 @@ def _name(kind: str, text: str, href: str) -> Found:
 
 
 def _find_jobs(site: Site, text: str) -> tuple[list[str], bool]:
-    """Return the ids of jobs with `text` in them, and whether there may be more: so many jobs are not all looked at."""
+    """Return job ids that contain `text`, the nearest first, and whether there may be more: the search is limited."""
     catalog, exact, wanted = site.bike.store.catalog, list[str](), text.lower()
     with suppress(BadJobId):
         exact = [text] if catalog.has_job(check_jobid(text), also_bad=True) else []

@@ -1,4 +1,4 @@
-"""What people have changed: who did what, when, to which job."""
+"""The log of changes by people: who did what, when, to which job."""
 
 import math
 import time
@@ -14,14 +14,14 @@ from redbike.web.pages.parameters import make_link, read_float, read_last, read_
 from redbike.web.site import Site
 
 ROWS = 100
-FEW = 5  # entries beside what a job, or a run, is
+FEW = 5  # entries on the page of a job or a run
 MOST_SKIPPED = 100_000  # entries of the same instant
-SEARCH_TIMEOUT = 0.05  # seconds for which a page looks for entries that fit
-LOOK_TIMEOUT = 0.02  # and for those beside what else it shows
+SEARCH_TIMEOUT = 0.05  # seconds for which the page of the log searches
+LOOK_TIMEOUT = 0.02  # seconds for which the page of a job or a run searches
 
 
 def show_log(site: Site, request: Request) -> Response:
-    """Show what people have changed: all of it, of one job, since an instant, or by some."""
+    """Show the changes that people have made, filtered by job, by time, and by person."""
     clock, jobid, who = site.read_clock(), request.query_params.get("id", ""), read_text(request, "who")
     until, (since, said) = read_float(request, "until", "the next page"), read_last(request, "since", clock)
     search = LogSearch(check_known_jobid(jobid) if jobid else None, since, until, check_who(who or None, "who") or "")
@@ -45,20 +45,20 @@ def show_log(site: Site, request: Request) -> Response:
 
 
 class Changes(NamedTuple):
-    """What people have changed last of a job, the newest first."""
+    """The last changes of a job by people, the newest first."""
 
     entries: list[LogEntry]
-    is_known: bool  # there was time to look at enough of the log
+    is_known: bool  # whether there was time to read enough of the log
 
 
 def list_changes(site: Site, jobid: str, until: float, since: float = 0.0) -> Changes:
-    """Return `FEW` changes of a job from `since` to `until`, as far as there is time to look for them."""
+    """Return up to `FEW` changes of a job from `since` to `until` (epoch seconds), as far as the time allows."""
     end, found = math.inf, list[LogEntry]()
     for _, entries in site.bike.store.log.list_moments(LogSearch(jobid, since, until)):
         found += entries
         if len(found) >= FEW:
             break
-        # What the server takes for the first of them is not counted: many are read at once.
+        # The time begins after the first entries have arrived, because many are read in one request.
         end = min(end, time.monotonic() + LOOK_TIMEOUT)
         if time.monotonic() > end:
             return Changes(found, is_known=False)

@@ -1,4 +1,4 @@
-"""The overview, the queues and the processes: is all well, and what happens."""
+"""The overview, and the pages of the queues and the processes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,9 +17,9 @@ from redbike.web.pages.parameters import list_queues, read_queue
 from redbike.web.rendering import show_length, show_number
 from redbike.web.site import SHOWN, Site
 
-SHOWN_JOBS, SHOWN_QUEUES = 5, 10  # of a process
+SHOWN_JOBS, SHOWN_QUEUES = 5, 10  # jobs, and queues, of a process
 MOST = 500  # queues, and processes, that are shown
-# Where one sees more of a problem, and what one does there.
+# For each topic of a problem, a link to more details, and its text.
 PLACES = {
     "server": ("workers", "see who is there"),
     "dead": ("failures?as=list", "see why, and run it again"),
@@ -36,7 +36,7 @@ PLACES = {
 
 
 def show_overview(site: Site, request: Request) -> Response:
-    """Show it. Nothing that it reads grows with the number of jobs."""
+    """Show the overview. The amount of data that it reads does not grow with the number of jobs."""
     view, read_at = site.view.get_with_time()
     clock = site.make_clock(view.glance.now)
     health = judge(view.glance, MAX_LAG)
@@ -75,7 +75,7 @@ def draw_charts(site: Site) -> dict[str, Markup]:
 
 
 def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
-    """Yield names, values, and where one sees what is counted."""
+    """Yield numbers: their names, their values, and links to what is counted."""
     total, metrics = view.glance.total, health.metrics
     yield "jobs", show_number(total.jobs), "jobs"
     yield "wait for their time", show_number(total.timeline), "jobs?planned=1"
@@ -92,7 +92,7 @@ def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
 
 
 def show_queues(site: Site, request: Request) -> Response:
-    """Show all queues."""
+    """Show the queues, up to `MOST`."""
     view, read_at = site.view.get_with_time()
     clock = site.make_clock(view.glance.now)
     queue_limits = {limits.queue: limits for limits in site.queue_limits.get()}
@@ -117,7 +117,7 @@ def show_queues(site: Site, request: Request) -> Response:
 
 
 def show_workers(site: Site, request: Request) -> Response:
-    """Show all dispatchers and workers, and what they do."""
+    """Show the dispatchers and workers, up to `MOST` of each kind, and what they do."""
     view, read_at = site.view.get_with_time()
     clock = site.make_clock(view.glance.now)
     processes = view.glance.processes

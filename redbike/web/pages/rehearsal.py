@@ -1,4 +1,4 @@
-"""The rehearsal: the next hours with an action and without it, and a form that confirms exactly that."""
+"""The rehearsal: the next hours with an action and without it, and a form that confirms exactly this action."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -29,24 +29,24 @@ from redbike.web.selection import SEARCH_TIMEOUT, Found, Target, make_pause_dige
 from redbike.web.site import Site
 
 HOURS = 6
-REHEARSAL_TIMEOUT = 3.0  # seconds for which jobs are computed
-NAMED = 20  # jobs that are named
+REHEARSAL_TIMEOUT = 3.0  # seconds for the computation
+NAMED = 20  # jobs that the page names
 PEAKS = 5  # queues whose peaks are shown
 VERBS = {name: action.verb for name, action in ACTIONS.items()} | {"run": "Run now", "set": "Set the schedule of"}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What the page says of the peak of a queue."""
+    """The peak of a queue, without and with the action."""
 
     without: Peak
     changed: Peak
     capacity: Capacity  # of its workers
-    limit: int | None  # so many runs of the queue may go on at a time
+    limit: int | None  # the most runs of the queue at once
 
 
 def show_rehearsal(site: Site, request: Request) -> Response:
-    """Show what the action that is asked for would change. Nothing is changed."""
+    """Show what the action in the query would change. Nothing is changed."""
     given, clock = dict(request.query_params), site.read_clock()
     target = _read_target(site, request.query_params)
     hours = read_count("hours", given["hours"], MOST_HOURS) if given.get("hours") else HOURS
@@ -54,7 +54,7 @@ def show_rehearsal(site: Site, request: Request) -> Response:
     rehearser = Rehearser(site.bike.store, site.bike.settings, change, hours)
     found = _find_jobs(site, target, rehearser)
     if change.action == "set" and not found.jobids:
-        found = Found(target.selection.jobids)  # they may be new
+        found = Found(target.selection.jobids)  # jobs to set may be new
     if target.is_of_jobs:
         site.memory.keep_set(found)
     texts = [(name, given[name]) for name in ("until", "reason", "schedule", "tz") if given.get(name)]
@@ -70,7 +70,7 @@ def show_rehearsal(site: Site, request: Request) -> Response:
         target=target,
         verb=VERBS[change.action],
         subject=target.describe(number),
-        # An id that is not UTF-8 cannot be sent by a form: then its set is another one.
+        # A form cannot send an id that is not UTF-8. So the digest of its set will differ.
         params=[(name, value.encode(errors="replace").decode()) for name, value in (*target.params(), *texts)],
         texts=texts,
         hours=hours,
@@ -96,7 +96,7 @@ def _read_target(site: Site, given: QueryParams) -> Target:
 
 
 def _find_jobs(site: Site, target: Target, rehearser: Rehearser) -> Found:
-    """Return the jobs that an action on the target is about: up to `MOST_JOBS`."""
+    """Return the jobs of a target, up to `MOST_JOBS`."""
     if target.is_of_jobs:
         return target.selection.find(site.bike, MOST_JOBS)
     jobids, is_more = rehearser.find_jobs(target.queue, MOST_JOBS, SEARCH_TIMEOUT)
@@ -108,7 +108,7 @@ def _read_pause(site: Site, target: Target) -> Pause | None:
 
 
 def _find_remark(site: Site, target: Target, change: Change, clock: Clock) -> str:
-    """Return what one should know of a queue, or of everything, before it is paused or resumed; "" for nothing."""
+    """Return a warning before a queue, or everything, is paused or resumed; "" for none."""
     pause = _read_pause(site, target)
     is_paused = pause is not None and pause.holds(clock.now)
     if is_paused == (change.action == "pause"):
@@ -129,7 +129,7 @@ def _read_change(given: dict[str, str], clock: Clock, target: Target) -> Change:
 
 
 def _describe(rehearsal: Rehearsal, clock: Clock) -> dict[str, Any]:
-    """Return what the page says of a rehearsal."""
+    """Return the values for the template that describe a rehearsal."""
     without, changed = rehearsal.without, rehearsal.changed
     most = max([1, *without.minutes, *changed.minutes])
     draw = partial(draw_load, rehearsal, name=lambda moment: clock.format_minute(moment)[11:])
@@ -151,7 +151,7 @@ def _describe(rehearsal: Rehearsal, clock: Clock) -> dict[str, Any]:
 
 
 def _name_nowhere(bases: Sequence[str]) -> Iterator[str]:
-    """Yield in a sentence which jobs for every host have no job on any host, if there are some."""
+    """Yield a sentence that names the jobs for every host without a job on any host, if there are some."""
     if bases:
         has = "has" if len(bases) == 1 else "have"
         yield f"{join_words(cut(bases, MOST_NAMED))} {has} no job on any host."
@@ -174,7 +174,7 @@ def _label(name: str, side: Side, rehearsal: Rehearsal) -> str:
 
 
 def _warn(row: Row) -> str:
-    """Return what workers cannot do, in a sentence; "" if they can, or nobody knows."""
+    """Return a sentence if a limit or the workers of the queue do not suffice; "" if they do, or if it is unknown."""
     busy, queue, room = row.changed.busy, row.changed.queue, row.capacity.at_once
     if row.changed.runs and not row.capacity.processes:
         return f"No worker process that is known works the queue {queue}."

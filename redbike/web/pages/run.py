@@ -1,4 +1,4 @@
-"""One run: when it was due, how it went, what it has printed, and what was changed before it."""
+"""The page of one run: when it was due, how it ended, its output, and the changes before it."""
 
 from typing import Any
 
@@ -19,19 +19,19 @@ from redbike.web.pages.log import list_changes
 from redbike.web.pages.parameters import make_link, read_float
 from redbike.web.site import Site
 
-LAST_FAILED = "failure"  # in place of an instant: who lists failures does not know when their runs began
-SAME = 0.001  # seconds: when a run began is kept in tenths of milliseconds
-CLOCKS = 0.05  # seconds: when it was taken is told by the server, when it began by its worker
+LAST_FAILED = "failure"  # stands for the beginning of a run, which the list of failures does not know
+SAME = 0.001  # seconds: the stored beginning of a run is rounded to tenths of milliseconds
+CLOCKS = 0.05  # seconds between two clocks: the server says when a run was taken, the worker when it began
 
 
 def show_run(site: Site, request: Request) -> Response:
     """Show the run of a job that began at an instant, in flight or ended. Raise `NoResult` if it is not kept.
 
-    That of the last failure may not be kept: then the page of the job says more of it.
+    The run of the last failure may not be kept. Then redirect to the page of the job, which describes the failure.
     """
     jobid = check_known_jobid(request.query_params.get("id", ""))
     began, due_then = read_float(request, "began", "a run", LAST_FAILED), read_float(request, "due", "a run")
-    # The state first: what ends meanwhile is among the runs then.
+    # Read the state before the runs. A run that ends in between is among the runs.
     [state] = site.bike.store.questions.inspect([jobid], with_data=True)
     runs = site.bike.store.past.read_runs(RunSearch(), [jobid], MOST_RUNS).runs
     place = _find_place(runs, began, due_then)
@@ -75,9 +75,9 @@ def _answer(site: Site, request: Request, state: JobState, runs: list[PastRun], 
 
 
 def _find_place(runs: list[PastRun], began: float | None, due: float | None) -> int | None:
-    """Return which run is meant: without `began` the last one that failed; with `due` one that was in flight then."""
+    """Return the place of the run in `runs`: without `began`, the last failed one; with `due`, one once in flight."""
     if due is not None and began is not None:
-        # It is kept with when its work began, which is after it was taken: the first try of then that has ended since.
+        # It is kept with the beginning of its work, which is after it was taken. So find the first try since then.
         found = [n for n, run in enumerate(runs) if abs(run.due - due) <= SAME and run.started >= began - CLOCKS]
         return found[-1] if found else None
     for number, run in enumerate(runs):
@@ -91,12 +91,12 @@ def _find_in_flight(state: JobState, began: float | None) -> RunRecord | None:
 
 
 def _read_output(site: Site, run: PastRun | None, jobid: str, started: float) -> dict[str, Any]:
-    """Return what is kept of what it has printed, or what it prints while it runs."""
+    """Return the stored output of an ended run, or the output so far of a run in flight."""
     return {"output": site.bike.store.outputs.find(run)} if run else {"printed": site.printed.look(jobid, started)}
 
 
 def _find_failure(state: JobState, run: PastRun | None) -> dict[str, Any] | None:
-    """Return what is kept of how `run` has failed: a job keeps its last failure alone."""
+    """Return the stored failure of `run`; None if the last failure of the job, the only stored one, is another."""
     kept = state.failure or {}
     is_its = run is not None and run.has_failed and (kept.get("due"), kept.get("attempt")) == (run.due, run.attempt)
     return kept if is_its else None

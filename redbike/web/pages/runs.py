@@ -1,7 +1,7 @@
-"""The runs that have ended, and the failures.
+"""The lists of ended runs and of failures.
 
-Runs are the newest of all, of one job, or of those that a pattern names. Failures are the jobs that have failed and not
-succeeded since: in groups of the same error, or one by one.
+Runs are those of all jobs, of one job, or of jobs that match a pattern, the newest first. Failures are jobs that have
+failed and not succeeded since. They are grouped by error, or listed one by one.
 """
 
 from starlette.requests import Request
@@ -16,11 +16,11 @@ from redbike.web.pages.parameters import compile_pattern, make_link, read_choice
 from redbike.web.site import Site
 
 ROWS = 100
-MOST_GROUPS = 100  # that are shown
+MOST_GROUPS = 100  # groups that are shown
 
 
 def show_runs(site: Site, request: Request) -> Response:
-    """Show a page of runs."""
+    """Show a page of ended runs."""
     jobid, failed = request.query_params.get("id", ""), bool(read_text(request, "failed"))
     clock = site.read_clock()
     pattern, (since, said) = read_pattern(request), read_last(request, "since", clock)
@@ -54,7 +54,7 @@ def _read(site: Site, search: RunSearch, jobid: str, cursor: Cursor | None) -> R
 
 
 def _read_before(request: Request) -> tuple[float, str] | None:
-    """Return behind which run the page begins. Raise `BadConfig`."""
+    """Return the start and the job id of the run after which the page begins; None for the first. Raise `BadConfig`."""
     text = read_text(request, "before")
     if not text:
         return None
@@ -66,7 +66,7 @@ def _read_before(request: Request) -> tuple[float, str] | None:
 
 
 def show_failures(site: Site, request: Request) -> Response:
-    """Show failures, the newest first, or their groups, the largest first."""
+    """Show failures, the newest first; or groups of failures, the largest first."""
     shown_as, group = read_choice(request, "as", "groups", "list"), read_text(request, "group")
     given = {"as": "list" if shown_as == "list" else "", "group": group}
     is_list = bool(group) or shown_as == "list"
@@ -92,7 +92,7 @@ def show_failures(site: Site, request: Request) -> Response:
 
 
 def _read_page(site: Site, request: Request, group: str) -> FailurePage:
-    """Return a page of failures: of all, or of a group, as far as that is looked at."""
+    """Return a page of failures: of all, or of a group among the `GROUPED` newest ones."""
     last: Entry | None = Cursor.parse(read_text(request, "cursor")).entry
     if not group:
         return site.bike.store.past.read_failures(last, ROWS)

@@ -1,4 +1,4 @@
-"""The form that sets a job, new or edited, and what its schedule means while one types."""
+"""The form that sets a new or an existing job, and the preview of its schedule."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,7 +32,7 @@ UNKNOWN = "It may have been done or not: check before you try again."
 
 
 def show_form(site: Site, request: Request) -> Response:
-    """Show the form for a new job, or for the job of the id that is asked for."""
+    """Show the form for a new job, or for the job whose id is in the query."""
     if not request.state.permit.may("write"):
         return say(403, explain_role(request.state.permit, "write", site.write))
     jobid = request.query_params.get("id", "")
@@ -41,13 +41,13 @@ def show_form(site: Site, request: Request) -> Response:
 
 
 def show_preview(site: Site, request: Request) -> Response:
-    """Show what a schedule means, as a part of a page."""
+    """Return the preview of a schedule, as a part of a page."""
     texts = {name: request.query_params.get(name, "").strip() for name in ("id", "schedule", "tz", "spread")}
     draft = Draft(texts["id"], texts["schedule"], texts["tz"], {"spread": texts["spread"]})
     kept = Kept.read(site.bike.store, draft.jobid) if is_jobid(draft.jobid) else Kept()
     try:
         clock = site.read_clock()
-    except ServerError:  # a schedule means something also while Redis is away
+    except ServerError:  # a preview is possible while Redis is away
         clock = site.make_clock()
     preview = draft.preview(clock.zone, kept, clock.now)
     return site.answer(
@@ -56,9 +56,9 @@ def show_preview(site: Site, request: Request) -> Response:
 
 
 def _name_rehearsal(draft: Draft, kept: Kept, preview: Preview) -> str:
-    """Return the query of the rehearsal of a schedule; "" for one of no job, or one that is wrong.
+    """Return the query of the rehearsal of a schedule; "" without a job id, or for an invalid schedule.
 
-    A rehearsal has the options that are stored, so there is none of another ``spread``.
+    A rehearsal uses the stored options, so a changed ``spread`` cannot be rehearsed.
     """
     spread = [each.options.get("spread", "") for each in (draft, kept)]
     if not draft.jobid or preview.errors or spread[0] != spread[1]:
@@ -68,7 +68,7 @@ def _name_rehearsal(draft: Draft, kept: Kept, preview: Preview) -> str:
 
 
 def save(sent: Sent) -> Response:
-    """Set the job that a form describes; or say what is wrong with it, what changed meanwhile, or what it means."""
+    """Set the job in a form; or show the form again, with its errors, a preview, or what has changed meanwhile."""
     if not sent.permit.may("write"):
         return say(403, explain_role(sent.permit, "write", sent.site.write))
     site, draft, clock = sent.site, Draft.read(sent.form), sent.site.read_clock()
@@ -80,19 +80,19 @@ def save(sent: Sent) -> Response:
 
 
 def _save(sent: Sent, draft: Draft, clock: Clock) -> Note | Response:
-    # Another form may change the job just now.
+    # Another form may change the job at the same time.
     with sent.site.memory.changing:
         kept = Kept.read(sent.site.bike.store, draft.jobid)
         if draft.seen != kept.seal(sent.site.keys):
             return _show_conflict(sent, draft, kept, clock)
         try:
             return _set(sent.make_steerer(), draft, kept)
-        except (BadConfig, BadJobId, BadQueueName, BadSchedule) as error:  # so nothing was done
+        except (BadConfig, BadJobId, BadQueueName, BadSchedule) as error:  # nothing was done
             return _answer(sent.site, sent.request, draft, kept, BAD, {"schedule": str(error)}, clock)
 
 
 def _show_conflict(sent: Sent, draft: Draft, kept: Kept, clock: Clock) -> Response:
-    """Say that a job is not what a form was made from, and show the form on top of what it is now."""
+    """Show the form again, merged with the present job, because the job has changed since the form was made."""
     site = sent.site
     fresh = Draft.show(draft.jobid, kept, site.keys, site.show_data)
     merged = draft.merge(fresh, site.keys)
@@ -143,7 +143,7 @@ def _list_changes(draft: Draft, kept: Kept) -> list[str]:
     data = {DATA: "other than before" if changes[DATA] is not None else "removed"} if DATA in changes else {}
     texts = {name: value or "default" for name, value in changes.items() if name != DATA} | data
     schedule = [f"schedule: {kept.schedule or 'none'} → {draft.schedule}"] if draft.schedule != kept.schedule else []
-    # Of what may be secret, only what was typed.
+    # For options that may be secret, show only the typed value, not the stored one.
     hidden = {name for name, option in OPTIONS.items() if option.kind == "url"} | {DATA}
     return schedule + [
         f"{name}: {text}" if name in hidden else f"{name}: {kept.options.get(name) or 'default'} → {text}"
@@ -152,15 +152,15 @@ def _list_changes(draft: Draft, kept: Kept) -> list[str]:
 
 
 def _stays(draft: Draft, kept: Kept) -> bool:
-    """Tell whether options and data alone are to change.
+    """Tell whether only options and data are to change, because the schedule is the stored command, such as NOW.
 
-    To set NOW again would run the job again, and to set STOP would forget that it has failed.
+    To set NOW again would run the job again, and to set STOP again would remove its failure.
     """
     return draft.schedule == kept.schedule and parse_stored(draft.schedule).is_command
 
 
 def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
-    """Set a job, and say what has become of it. Raise `BadSchedule`, or another `ValueError`, if it is refused."""
+    """Set a job, and return a note with the result. Raise `BadSchedule`, or another `ValueError`, if it is refused."""
     name, changes = show_text(draft.jobid), draft.list_changes(kept)
     stays = _stays(draft, kept)
     if not changes and draft.schedule == kept.schedule and (stays or not draft.tz):
@@ -182,10 +182,10 @@ def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
 def _enter(
     steerer: Steerer, draft: Draft, kept: Kept, changes: dict[str, Any], warnings: list[str]
 ) -> tuple[str, Kept]:
-    """Set a job, and return a sentence if nothing is left to run of it, or else "", and what the job was set to."""
+    """Set a job. Return a sentence if it has no run left, or else "", and the job as it was set."""
     settings = replace(steerer.settings, timezone=draft.find_zone(kept, steerer.settings.timezone))
     setter = Setter(steerer.store, settings, warnings.append)
-    # Before it is set: what is wrong with it must not be said of a job that is set.
+    # Parse before the job is set, so that an error cannot come after it.
     schedule = parse(draft.schedule, draft.tz or settings.timezone, draft.jobid, setter.read_clock())
     has_runs = setter.enter(draft.jobid, draft.schedule, None, draft.tz or None, **changes)
     after = Kept.read(steerer.store, draft.jobid)

@@ -1,4 +1,4 @@
-"""The timeline: what ran on the left of now, and what will run on its right, in lanes by queue or by job."""
+"""The timeline: past runs on the left of now, and next runs on the right, in lanes by queue or by job."""
 
 import math
 from collections.abc import Iterator
@@ -31,17 +31,17 @@ from redbike.web.pages.parameters import (
 from redbike.web.rendering import format_utc
 from redbike.web.site import Site
 
-# How many seconds may be shown, and how many each part has into which they are divided.
+# The spans of time by name: their length, and the length of their parts, in seconds.
 SPANS = {
     "5m": (300, 60), "10m": (600, 120), "15m": (900, 180), "30m": (1800, 300), "1h": (3600, 600), "3h": (10800, 1800),
     "6h": (21600, 3600), "8h": (28800, 3600), "24h": (86400, 10800), "48h": (172800, 21600),
 }  # fmt: skip
-DEFAULTS = {"span": "8h", "lanes": "queue"}  # if nobody says
-FURTHEST = 366  # days from now to what may be asked for: what is to come is counted from now on
+DEFAULTS = {"span": "8h", "lanes": "queue"}
+FURTHEST = 366  # days into the future that may be shown: next runs are counted from now on
 
 
 class Slot(NamedTuple):
-    """A part of the time: when it begins, what it is, and a link that shows it alone; "" if nothing is narrower."""
+    """A part of the time: its beginning as a label, its span in words, and a link to it; "" if no span is narrower."""
 
     label: str
     words: str
@@ -49,7 +49,7 @@ class Slot(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A link to another time: its name, its relation to this one, and where it leads."""
+    """A link to another time: its name, its relation (``prev``, ``next`` or ""), and its address."""
 
     name: str
     relation: str
@@ -57,10 +57,10 @@ class Move(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a request asks for."""
+    """The parameters of a request."""
 
     at: float | None  # epoch seconds; None for now
-    said: str  # the same, as a text that means it at any time
+    said: str  # the same as an exact text
     span: str
     lanes: str
     queue: str
@@ -69,13 +69,13 @@ class Asked(NamedTuple):
     typed: str  # the pattern as it was typed
 
     def link(self, **changes: object) -> str:
-        """Return a link to the same lanes, but for the `changes`."""
+        """Return a link with these parameters, updated by `changes`."""
         given: dict[str, object] = {"at": self.said, "span": self.span, "lanes": self.lanes, "queue": self.queue}
         given |= {"pattern": self.typed, "every": self.every} | changes
         return make_link("timeline", {name: value for name, value in given.items() if value != DEFAULTS.get(name)})
 
     def look(self, site: Site, report: Report) -> Lanes:
-        """Return what is in these lanes."""
+        """Return the lanes. `report` is called with the progress."""
         now, zone = site.bike.store.timeline.read_clock(), site.settings.timezone
         since, until = _align(now if self.at is None else self.at, self.span, zone)
         seconds = measure_duration(self.every) or 0.0
@@ -84,7 +84,7 @@ class Asked(NamedTuple):
 
 
 def show_timeline(site: Site, request: Request) -> Response:
-    """Show the time that is asked for, as somebody has looked at it; that is done in the background."""
+    """Show the lanes of a time as they were last read, or the progress. They are read in the background."""
     clock = site.read_clock()
     at, said = read_nearest(request, "at", clock)
     if at is not None and at > clock.now + FURTHEST * 86400:
@@ -125,7 +125,7 @@ def show_timeline(site: Site, request: Request) -> Response:
 
 
 def _align(at: float, span: str, zone: str) -> tuple[float, float]:
-    """Return from when until when so much time is around an instant, from a round local time on."""
+    """Return the beginning and the end (epoch seconds) of a span around `at`. It begins at a round local time."""
     width, step = SPANS[span]
     offset = datetime.fromtimestamp(max(0.0, at - width / 2), ZoneInfo(zone)).utcoffset()
     seconds = offset.total_seconds() if offset else 0.0
