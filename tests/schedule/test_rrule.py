@@ -348,6 +348,10 @@ def test_an_exception_that_a_gap_moves_cancels_itself_only():
     assert rule.next(instant("2020-10-03T15:50:00")) == instant("2020-10-03T17:50:00")
     dates = parse(start + "1500\nRDATE:20201004T050000,20201004T060000\nEXRULE:FREQ=HOURLY;BYMINUTE=0;BYHOUR=3")
     assert list_until(dates.text, LAST) == [instant("2020-10-03T18:00:00")]
+    # A gap from 23:30 to 00:00: 23:59 becomes 00:29, which is not an occurrence of the exception.
+    start = "DTSTART;TZID=Asia/Pyongyang:20180504T220000\n"
+    rule = parse(f"{start}RRULE:FREQ=HOURLY;BYMINUTE=1,59\nEXRULE:FREQ=HOURLY;BYMINUTE=1,59;BYHOUR=0,1")
+    assert rule.next(instant("2018-05-04T14:31:00")) == instant("2018-05-04T15:29:00")
 
 
 @given(st.integers(0, 10**6))

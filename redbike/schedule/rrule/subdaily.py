@@ -86,12 +86,14 @@ class SubdailyEvaluator(Evaluator):
 
     def _find_earliest(self, after: int) -> int:
         """Return an instant before which no period has an occurrence after `after`, mostly `_base` before that."""
-        begin, _, offset, reached = self._zone(after)
+        begin = self._zone(after)[0] if self._has_shifted(after) else after + 2
+        return max(self._start, begin - self._base)
+
+    def _has_shifted(self, at: int) -> bool:
+        """Tell whether clocks have changed within a period shortly before `at`: its occurrences may be out of place."""
+        begin, _, offset, reached = self._zone(at)
         base, old, new = self._base, reached + 1, begin + offset
-        # Clocks have just changed from `old` to `new`, within a period.
-        if after - begin < base + abs(new - old) and (old % base or new % base):
-            return max(self._start, begin - base)
-        return max(self._start, after + 2 - base)
+        return at - begin < base + abs(new - old) and bool(old % base or new % base)
 
     def occurs_at(self, due: int) -> bool:
         """Tell whether the rule occurs at `due`: whether a period close by matches and expands to it."""
@@ -112,19 +114,16 @@ class SubdailyEvaluator(Evaluator):
 
     def covers(self, other: Evaluator) -> bool:
         """Tell whether the rule has the periods of `other`, and all occurrences to which these expand."""
-        if (
-            not isinstance(other, SubdailyEvaluator)
-            or other._unit != self._unit
-            or other._rule.interval % self._rule.interval
-        ):
+        if not isinstance(other, SubdailyEvaluator) or other._unit != self._unit:
             return False
-        return set(other._offsets) <= set(self._offsets)
+        return not other._rule.interval % self._rule.interval and set(other._offsets) <= set(self._offsets)
 
     def find_uncovered(self, due: int) -> int:
         """Return the first instant after `due` whose local time does not match; `LAST` if the search gives up."""
         low, found = self._covered
         if not low <= due < found:
-            # Where clocks change, an occurrence may be at a local time that does not match.
+            if self._has_shifted(due):
+                return due + 1
             low, found = self._covered = due, max(due + 1, self._search_uncovered(due))
         return found
 
